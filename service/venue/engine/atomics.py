@@ -1,0 +1,236 @@
+"""What a kernel needs beneath plain Python: ordered memory accesses, prefetches, big-endian loads.
+
+Numba has no public API for any of these. Each function here is a twin: its body is what runs as plain Python with
+``NUMBA_DISABLE_JIT=1``, and its decorator names the few LLVM instructions that take its place in compiled code.
+All integers that come back are int64, so that no kernel mixes signed and unsigned (Numba would turn the mix into a
+float).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils as codegen_helpers
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from venue.engine.kernel import JIT
+
+cgutils: Any = codegen_helpers
+make_array: Any = arrayobj.make_array
+Function = TypeVar("Function", bound=Callable[..., Any])
+Array = np.ndarray[Any, Any]
+
+BYTE, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+
+binding.initialize_native_asmparser()  # for the inline assembly of cpu_relax
+
+
+def lowered_by(typed: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Put the instructions that ``typed`` builds in the place of a plain function, unless JIT is off."""
+
+    def choose(twin: Function) -> Function:
+        return cast(Function, intrinsic(typed)) if JIT else twin
+
+    return choose
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """The address of ``args[0][args[1]]``, without a bounds check."""
+    array_type = signature.args[0]
+    dtype = array_type.dtype
+    size = dtype.size if isinstance(dtype, types.Record) else context.get_abi_sizeof(context.get_data_type(dtype))
+    data = make_array(array_type)(context, builder, args[0]).data
+    return cgutils.pointer_add(builder, data, builder.mul(args[1], I64(size)))
+
+
+def _nothing(context: Any) -> Any:
+    return context.get_dummy_value()
+
+
+# --- ordered accesses -------------------------------------------------------------------------------------------
+
+
+def _load_acquire(typing: Any, array: Any, index: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_pointer(context, builder, signature, args), I64.as_pointer())
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(array, types.int64), build
+
+
+@lowered_by(_load_acquire)
+def load_acquire(array: Array, index: int) -> int:
+    """``array[index]`` of an int64 array; nothing after it is read or written before it."""
+    return int(array[index])
+
+
+def _store_release(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_pointer(context, builder, signature, args), I64.as_pointer())
+        builder.store_atomic(args[2], pointer, "release", 8)
+        return _nothing(context)
+
+    return types.void(array, types.int64, types.int64), build
+
+
+@lowered_by(_store_release)
+def store_release(array: Array, index: int, value: int) -> None:
+    """``array[index] = value`` in an int64 array; nothing before it is read or written after it."""
+    array[index] = _signed(value)
+
+
+def _fence(typing: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return _nothing(context)
+
+    return types.void(), build
+
+
+@lowered_by(_fence)
+def fence() -> None:
+    """Every earlier write is seen by others before any later read is made (sequentially consistent)."""
+
+
+# --- hints ------------------------------------------------------------------------------------------------------
+
+
+def _cpu_relax(typing: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        arm = binding.get_default_triple().startswith(("aarch64", "arm64"))
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "yield" if arm else "pause", "", [], True)
+        return _nothing(context)
+
+    return types.void(), build
+
+
+@lowered_by(_cpu_relax)
+def cpu_relax() -> None:
+    """Tell the core that this is a waiting loop (``pause`` on x86, ``yield`` on ARM)."""
+
+
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_pointer(context, builder, signature, args), BYTE.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [pointer, I32(1), I32(3), I32(1)])
+        return _nothing(context)
+
+    return types.void(array, types.int64), build
+
+
+@lowered_by(_prefetch)
+def prefetch(array: Array, index: int) -> None:
+    """Ask for the cache line of ``array[index]``, soon to be read and written. Any index is allowed."""
+
+
+# --- plain numbers ----------------------------------------------------------------------------------------------
+
+
+def _address(typing: Any, array: Any, index: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(_pointer(context, builder, signature, args), I64)
+
+    return types.int64(array, types.int64), build
+
+
+@lowered_by(_address)
+def address(array: Array, index: int) -> int:
+    """The address of ``array[index]``, for a system call."""
+    return int(array.ctypes.data) + int(index) * int(array.itemsize)
+
+
+def _leading_zeros(typing: Any, value: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctlz(args[0], ir.IntType(1)(0))
+
+    return types.int64(types.int64), build
+
+
+@lowered_by(_leading_zeros)
+def leading_zeros(value: int) -> int:
+    """How many of the 64 bits of ``value`` stand above its highest set bit; 64 for 0."""
+    return 64 - (int(value) & (2**64 - 1)).bit_length()
+
+
+# --- big-endian bytes -------------------------------------------------------------------------------------------
+
+
+def _load_be(width: Any) -> Callable[..., Any]:
+    def typed(typing: Any, data: Any, offset: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.bitcast(_pointer(context, builder, signature, args), width.as_pointer())
+            word = builder.bswap(builder.load(pointer, align=1))
+            return word if width is I64 else builder.zext(word, I64)
+
+        return types.int64(data, types.int64), build
+
+    return typed
+
+
+def _store_be(width: Any) -> Callable[..., Any]:
+    def typed(typing: Any, data: Any, offset: Any, value: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.bitcast(_pointer(context, builder, signature, args), width.as_pointer())
+            word = args[2] if width is I64 else builder.trunc(args[2], width)
+            builder.store(builder.bswap(word), pointer, align=1)
+            return _nothing(context)
+
+        return types.void(data, types.int64, types.int64), build
+
+    return typed
+
+
+def _signed(value: int) -> int:
+    return (int(value) + 2**63) % 2**64 - 2**63
+
+
+def _read(data: Array, offset: int, size: int) -> int:
+    return _signed(int.from_bytes(data[offset : offset + size].tobytes(), "big"))
+
+
+def _write(data: Array, offset: int, value: int, size: int) -> None:
+    word = int(value) % 2 ** (8 * size)
+    data[offset : offset + size] = np.frombuffer(word.to_bytes(size, "big"), np.uint8)
+
+
+@lowered_by(_load_be(I16))
+def load_be16(data: Array, offset: int) -> int:
+    """The two bytes at ``offset`` of a uint8 array as a number."""
+    return _read(data, offset, 2)
+
+
+@lowered_by(_load_be(I32))
+def load_be32(data: Array, offset: int) -> int:
+    """The four bytes at ``offset`` of a uint8 array as a number."""
+    return _read(data, offset, 4)
+
+
+@lowered_by(_load_be(I64))
+def load_be64(data: Array, offset: int) -> int:
+    """The eight bytes at ``offset`` of a uint8 array; above 2^63 the number is negative (same bits)."""
+    return _read(data, offset, 8)
+
+
+@lowered_by(_store_be(I16))
+def store_be16(data: Array, offset: int, value: int) -> None:
+    """Write the low two bytes of ``value`` at ``offset`` of a uint8 array."""
+    _write(data, offset, value, 2)
+
+
+@lowered_by(_store_be(I32))
+def store_be32(data: Array, offset: int, value: int) -> None:
+    """Write the low four bytes of ``value`` at ``offset`` of a uint8 array."""
+    _write(data, offset, value, 4)
+
+
+@lowered_by(_store_be(I64))
+def store_be64(data: Array, offset: int, value: int) -> None:
+    """Write the eight bytes of ``value`` at ``offset`` of a uint8 array."""
+    _write(data, offset, value, 8)

@@ -1,0 +1,77 @@
+"""How kernels are compiled and where their machine code is kept.
+
+A kernel is a plain function over arrays and integers that Numba compiles to code that runs without the GIL. The
+disk cache of Numba notices an edit of the kernel's own file, but neither an edit of a callee in another file nor a
+changed constant of another module, and would then run stale code. So every version of the sources gets a cache
+folder of its own, named by a hash over them and over what compiles them.
+
+With ``NUMBA_DISABLE_JIT=1`` the same functions run as plain Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+PACKAGE = Path(__file__).resolve().parents[1]
+COMPILED_SOURCES = ("engine", "wire")
+"""The folders whose constants and code end up in kernels."""
+
+settings: Any = numba.config
+JIT: bool = not settings.DISABLE_JIT
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def sources_digest() -> str:
+    """A hash over all that decides a kernel's machine code, except the CPU, which is in Numba's own key."""
+    digest = hashlib.sha256()
+    for folder in COMPILED_SOURCES:
+        for path in sorted((PACKAGE / folder).glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for package in ("numba", "llvmlite", "numpy"):
+        digest.update(f"{package} {version(package)}\n".encode())
+    digest.update(f"{sys.version}\n{os.environ.get('NUMBA_BOUNDSCHECK', '')}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: ``VENUE_CACHE_DIR``, the user's cache folder, or the temporary one."""
+    chosen = os.environ.get("VENUE_CACHE_DIR")
+    if chosen:
+        base = Path(chosen)
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "venue"
+    folder = base / "kernels" / sources_digest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(folder)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"venue-kernels-{os.getuid()}" / sources_digest()
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+settings.CACHE_DIR = str(cache_folder())
+
+
+def kernel(function: Function) -> Function:
+    """Compile ``function`` on its first call, without the GIL, and keep the machine code on disk."""
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+def verb(function: Function) -> Function:
+    """Like :func:`kernel`, for a small step that is always inlined into the kernels that call it.
+
+    The books are a tuple of many arrays; handing it to a function that is not inlined copies a hundred words.
+    """
+    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=True)(function))

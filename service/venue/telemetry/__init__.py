@@ -1,0 +1,1 @@
+"""What people see of a running exchange, served by a process of its own that only reads the counters page."""

@@ -45,11 +45,8 @@ def sources_digest() -> str:
 
 def cache_folder() -> Path:
     """Where compiled code is kept: ``VENUE_CACHE_DIR``, the user's cache folder, or the temporary one."""
-    chosen = os.environ.get("VENUE_CACHE_DIR")
-    if chosen:
-        base = Path(chosen)
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "venue"
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(os.environ.get("VENUE_CACHE_DIR") or user_cache / "venue")
     folder = base / "kernels" / sources_digest()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,1 @@
+"""Wire formats and sessions: no sockets, no clock, nothing compiled. See README.md beside this file."""

@@ -133,7 +133,7 @@ ORDER = np.dtype(
         ("side", "u1"),  # BUY or SELL
         ("wire_side", "u1"),  # own: B S T E
         ("tif", "u1"),
-        ("_", "u1"),
+        ("capacity", "u1"),  # own: as entered, echoed by Replaced
     ]
 )
 """One cache line. Slot 0 is never used, so that 0 means "none" in every link."""
@@ -219,8 +219,7 @@ ACCOUNT = np.dtype(
         ("open_shares", "<i8"),
         ("open_notional", "<i8"),
         ("rate_time_ns", "<i8"),  # when the next order would be due at the highest rate
-        ("first_order", "<i4"),
-        ("_0", "<i4"),
+        ("_0", "<i8"),
         ("_1", "<i8"),
     ]
 )

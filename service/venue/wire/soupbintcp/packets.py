@@ -14,7 +14,6 @@ name and password on the right.
 """
 
 import struct
-from collections.abc import Iterator
 from typing import Annotated
 
 from venue.wire.layout import Alpha1, Bytes, Kind, Message, WireError
@@ -117,32 +116,34 @@ class FrameReader:
     def __init__(self, limit_bytes: int = MAX_FRAME_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self._buffer = bytearray()
+        self._start = 0
 
     def __len__(self) -> int:
-        return len(self._buffer)
+        """How many bytes have been fed and not been read."""
+        return len(self._buffer) - self._start
 
     def feed(self, data: Bytes) -> None:
         self._buffer += data
 
     def take(self) -> bytes:
-        """What has been fed and not been read yet, which is then forgotten here."""
-        data = bytes(self._buffer)
+        """What has been fed and not been read, which is then forgotten here."""
+        data = bytes(self._buffer[self._start :])
         self._buffer.clear()
+        self._start = 0
         return data
 
-    def frames(self) -> Iterator[bytes]:
-        """The complete frames from their type byte on. WireError for one of length 0 or beyond the limit."""
-        buffer, start = self._buffer, 0
-        try:
-            while len(buffer) - start >= 2:
-                length = buffer[start] << 8 | buffer[start + 1]
-                if length == 0:
-                    raise WireError("a packet of length 0 has no type")
-                if 2 + length > self.limit_bytes:
-                    raise WireError(f"a packet of {2 + length} bytes is over the limit of {self.limit_bytes}")
-                if len(buffer) - start < 2 + length:
-                    return
-                start += 2 + length
-                yield bytes(buffer[start - length : start])
-        finally:
-            del buffer[:start]
+    def next(self) -> bytes | None:
+        """The next complete frame from its type byte on, or None. WireError for a length of 0 or beyond the limit."""
+        buffer, start = self._buffer, self._start
+        if len(buffer) - start >= 2:
+            length = buffer[start] << 8 | buffer[start + 1]
+            if length == 0:
+                raise WireError("a packet of length 0 has no type")
+            if 2 + length > self.limit_bytes:
+                raise WireError(f"a packet of {2 + length} bytes is over the limit of {self.limit_bytes}")
+            if len(buffer) - start >= 2 + length:
+                self._start = start + 2 + length
+                return bytes(buffer[start + 2 : self._start])
+        del buffer[:start]
+        self._start = 0
+        return None

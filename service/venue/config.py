@@ -1,0 +1,396 @@
+"""The configuration: one TOML file, typed, with defaults for every key, so that no file is needed.
+
+`load()` gives the embedded defaults, `load(path)` a file over them; `deploy/venue.toml` shows every key. Whatever is
+wrong ends in a ConfigError of one line that names the key and says what is expected there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from venue.engine.counters import ACCOUNTS
+
+TICKS_A_DOLLAR: Final = 10_000
+
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+"""TCP or UDP; 0 = any free one."""
+Limit = Annotated[int, Meta(ge=0, le=1 << 40)]
+"""Of a risk check; 0 = no limit."""
+Slots = Annotated[int, Meta(ge=1, le=(1 << 31) - 2)]
+"""Of a pool whose links are 32 bits wide."""
+SelfMatch = Literal["allow", "cancel_newest", "cancel_oldest", "decrement"]
+Mode = Literal["match", "consume", "passive"]
+Wait = Literal["adaptive", "spin", "park"]
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used. The text is one line that names the key and what is expected."""
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Orders(_Section, frozen=True, kw_only=True):
+    """Order entry: OUCH 5.0 over SoupBinTCP over TCP. Timeouts are those of the protocol and no options."""
+
+    host: str = "127.0.0.1"
+    port: Port = 26_400
+    session: str = ""
+    """Up to 10 letters and digits; empty = made from the time of the start, so that a client which asks to resume a
+    session of an earlier run is told that it is gone."""
+    max_connections: Annotated[int, Meta(ge=1, le=10_000)] = 256
+    max_unsent_bytes: Annotated[int, Meta(ge=4_096, le=1 << 30)] = 8 << 20
+    """A client that has not taken this much of what was written for it is cut off."""
+    max_store_bytes: Annotated[int, Meta(ge=65_536, le=1 << 40)] = 1 << 30
+    """Everything ever sent to all accounts of the session, kept so that they can resume."""
+
+
+class Feed(_Section, frozen=True, kw_only=True):
+    """Market data: ITCH 5.0 over MoldUDP64 over UDP. Not listened to in mode match."""
+
+    host: str = "127.0.0.1"
+    """Where unicast arrives; with a group it is not used."""
+    port: Port = 26_477
+    group: str = ""
+    """IPv4 multicast group to join; empty = unicast."""
+    interface: str = ""
+    """Address of the interface that joins; empty = the system's choice."""
+    source: str = ""
+    """The only sender accepted (source-specific multicast); empty = any."""
+    line_b: str = ""
+    """A second line with the same packets, `address:port`: a group or, for unicast, a local address."""
+    request_server: str = ""
+    """Where lost messages are asked for, `host:port`; empty = what is lost is lost, and the books are flagged."""
+    join: Literal["start", "now"] = "start"
+    """A first packet that is not number 1 is a gap (start), or that is where the day begins for us (now)."""
+    receive_buffer_bytes: Annotated[int, Meta(ge=65_536, le=1 << 30)] = 8 << 20
+    """Asked of the kernel, which may give less."""
+
+
+class Http(_Section, frozen=True, kw_only=True):
+    """The telemetry process: /metrics, /healthz, /readyz and the page."""
+
+    host: str = "127.0.0.1"
+    port: Port = 26_480
+
+
+class Engine(_Section, frozen=True, kw_only=True):
+    """The matching thread. Capacities are fixed at start; memory is touched only when it is used."""
+
+    mode: Mode = "consume"
+    """match: live orders only, no feed; consume: what own orders took of the recorded ones stays taken; passive: own
+    fills leave the recorded orders untouched."""
+    wait: Wait = "adaptive"
+    """For work: spin and then park, always spin (a core of its own), or park at once."""
+    orders: Slots = 1 << 21
+    """Live at the same time, recorded and own; the busiest day of all of Nasdaq has 1.92 million."""
+    levels: Slots = 1 << 20
+    instruments: Annotated[int, Meta(ge=1, le=65_534)] = 12_000
+    orders_per_account: Annotated[int, Meta(ge=64, le=1 << 30)] = 1 << 20
+    """Spread of the UserRefNums of an account's live orders; a power of two."""
+    command_ring: Annotated[int, Meta(ge=64, le=1 << 26)] = 1 << 16
+    """Records of 64 bytes; a power of two."""
+    event_ring: Annotated[int, Meta(ge=64, le=1 << 26)] = 1 << 16
+    """Records of 128 bytes; a power of two."""
+
+
+class Instruments(_Section, frozen=True, kw_only=True):
+    symbols: tuple[str, ...] = ("AAPL", "AMD", "AMZN", "GOOGL", "META", "MSFT", "NVDA", "TSLA")
+    """Known from the start; a feed adds those of its stock directory."""
+
+
+class Limits(_Section, frozen=True, kw_only=True):
+    """Checked before the book, in this order; 0 or absent = no limit. Each has an OUCH reject reason of its own."""
+
+    max_order_quantity: Limit = 0
+    """Shares of one order (reason 0x31)."""
+    max_order_notional_usd: Limit = 0
+    """Whole dollars of one order (0x30)."""
+    collar_bp: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Basis points by which a limit price may be worse than the opposite touch or the last trade (0x26)."""
+    max_open_orders: Limit = 0
+    """Of the account, over all instruments (0x1E)."""
+    max_long: Limit = 0
+    """Shares of one instrument once all open buys are filled (0x20)."""
+    max_short: Limit = 0
+    """Shares of one instrument once all open sells are filled (0x20)."""
+    max_orders_per_s: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
+    """Enter and Replace, by the time of arrival; bursts of up to one second's worth pass (0x29)."""
+
+    @property
+    def max_order_notional(self) -> int:
+        """Ticks × shares, as the engine counts."""
+        return self.max_order_notional_usd * TICKS_A_DOLLAR
+
+
+class Account(_Section, frozen=True, kw_only=True):
+    username: str
+    """1 to 6 letters and digits; upper and lower case are the same."""
+    password_hash: str
+    """As `venue hash-password` prints it."""
+    firm: str = "VNUE"
+    """Up to 4 letters and digits."""
+    cancel_on_disconnect: bool = False
+    self_match: SelfMatch = "allow"
+    """What happens when an order meets one of the same account."""
+    limits: Limits = Limits()
+
+
+DEMO_PASSWORD: Final = "venue"
+DEMO_PASSWORD_HASH: Final = ""
+DEMO_ACCOUNTS: Final = tuple(
+    Account(username=name, password_hash=DEMO_PASSWORD_HASH) for name in ("TRADER", "MAKER", "TAKER", "LOADER")
+)
+"""Known to everyone who can read, hence refused on anything but loopback."""
+
+
+class Config(_Section, frozen=True, kw_only=True):
+    orders: Orders = Orders()
+    feed: Feed = Feed()
+    http: Http = Http()
+    engine: Engine = Engine()
+    instruments: Instruments = Instruments()
+    accounts: tuple[Account, ...] = DEMO_ACCOUNTS
+
+    @property
+    def has_feed(self) -> bool:
+        return self.engine.mode != "match"
+
+
+def load(path: Path | str | None = None) -> Config:
+    """The configuration in a TOML file, or the embedded defaults. Raises ConfigError."""
+    if path is None:
+        config = Config()
+        check(config)
+        return config
+    try:
+        with open(path, "rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: no valid TOML: {_one_line(str(error))}") from None
+    try:
+        config = parse(table)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return config
+
+
+def parse(table: dict[str, Any]) -> Config:
+    """The configuration in an already decoded TOML document. Raises ConfigError."""
+    try:
+        config = msgspec.convert(table, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error))) from None
+    check(config)
+    return config
+
+
+def override(
+    config: Config,
+    *,
+    host: str | None = None,
+    order_port: int | None = None,
+    feed_port: int | None = None,
+    http_port: int | None = None,
+) -> Config:
+    """The same configuration with what the command line says instead; `host` is that of all three sockets."""
+
+    def section(old: Any, port: int | None) -> Any:
+        new = {"host": host, "port": port}
+        return msgspec.structs.replace(old, **{key: value for key, value in new.items() if value is not None})
+
+    result: Config = msgspec.structs.replace(
+        config,
+        orders=section(config.orders, order_port),
+        feed=section(config.feed, feed_port),
+        http=section(config.http, http_port),
+    )
+    check(result)
+    return result
+
+
+def with_session(config: Config, started_at: datetime) -> Config:
+    """With a name for the session if the file gives none: month, day and time of the start, as in `1130143007`."""
+    if config.orders.session:
+        return config
+    orders = msgspec.structs.replace(config.orders, session=f"{started_at:%m%d%H%M%S}")
+    return msgspec.structs.replace(config, orders=orders)
+
+
+def address(text: str) -> tuple[str, int]:
+    """Host and port of `host:port`. ValueError with one line."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= 65_535):
+        raise ValueError(f"expected host:port, not {text!r}")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """A name other than localhost counts as reachable from outside."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+# --- what types alone do not say ----------------------------------------------------------------------------------
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError for the first thing that cannot work."""
+    _check_sockets(config)
+    _check_feed(config.feed)
+    _check_engine(config)
+    _check_accounts(config.accounts)
+    demo = next((account for account in config.accounts if account.password_hash == DEMO_PASSWORD_HASH), None)
+    if demo is not None and not is_loopback(config.orders.host):
+        raise ConfigError(
+            f"orders.host: {config.orders.host} can be reached from outside, and the password of account "
+            f"{demo.username} is public: configure [[accounts]] of your own first"
+        )
+
+
+def _check_sockets(config: Config) -> None:
+    ports = {"orders.port": config.orders.port, "feed.port": config.feed.port, "http.port": config.http.port}
+    for key, port in ports.items():  # the command line gets here without msgspec's check
+        _require(0 <= port <= 65_535, key, "a port from 0 (any free one) to 65535", port)
+    for key, host in (("orders.host", config.orders.host), ("http.host", config.http.host)):
+        _require(bool(host.strip()), key, "an address to listen on, such as 127.0.0.1", host)
+    if config.orders.port and config.orders.port == config.http.port:
+        raise ConfigError(f"http.port: {config.http.port} is taken by orders.port; both are TCP")
+    _require(
+        re.fullmatch(r"[A-Za-z0-9]{0,10}", config.orders.session) is not None,
+        "orders.session",
+        "up to 10 letters and digits, or nothing",
+        config.orders.session,
+    )
+
+
+def _check_feed(feed: Feed) -> None:
+    if feed.group:
+        _require(_is_multicast(feed.group), "feed.group", "an IPv4 multicast group", feed.group)
+    else:
+        _require(bool(feed.host.strip()), "feed.host", "an address to listen on, such as 127.0.0.1", feed.host)
+    for key, value in (("interface", feed.interface), ("source", feed.source)):
+        if value:
+            _require(_is_unicast(value), f"feed.{key}", "the IPv4 address of a host", value)
+    if feed.source and not feed.group:
+        raise ConfigError("feed.source: filters multicast only, and there is no feed.group")
+    for key, value in (("line_b", feed.line_b), ("request_server", feed.request_server)):
+        if value:
+            try:
+                address(value)
+            except ValueError as error:
+                raise ConfigError(f"feed.{key}: {error}") from None
+    if feed.line_b and address(feed.line_b) == (feed.group or feed.host, feed.port):
+        raise ConfigError(f"feed.line_b: {feed.line_b} is the first line already")
+
+
+def _check_engine(config: Config) -> None:
+    engine = config.engine
+    for key in ("orders_per_account", "command_ring", "event_ring"):
+        value = getattr(engine, key)
+        _require(value & (value - 1) == 0, f"engine.{key}", "a power of two", value)
+    symbols = config.instruments.symbols
+    for symbol in symbols:
+        good = re.fullmatch(r"[!-~]{1,8}", symbol) is not None
+        _require(good, "instruments.symbols", "symbols of 1 to 8 ASCII characters without spaces", symbol)
+    _no_twice("instruments.symbols", symbols)
+    if len(symbols) > engine.instruments:
+        raise ConfigError(f"engine.instruments: {engine.instruments} is too few for {len(symbols)} instruments.symbols")
+
+
+def _check_accounts(accounts: Sequence[Account]) -> None:
+    if not 1 <= len(accounts) <= ACCOUNTS:
+        raise ConfigError(f"accounts: expected 1 to {ACCOUNTS} of them, not {len(accounts)}")
+    for number, account in enumerate(accounts):
+        key = f"accounts[{number}]"
+        good = re.fullmatch(r"[A-Za-z0-9]{1,6}", account.username) is not None
+        _require(good, f"{key}.username", "1 to 6 letters and digits", account.username)
+        good = re.fullmatch(r"[A-Za-z0-9]{1,4}", account.firm) is not None
+        _require(good, f"{key}.firm", "1 to 4 letters and digits", account.firm)
+    _no_twice("accounts.username", [account.username.upper() for account in accounts])
+
+
+def _no_twice(key: str, values: Sequence[str]) -> None:
+    for value, count in Counter(values).items():
+        if count > 1:
+            raise ConfigError(f"{key}: {value} is there {count} times")
+
+
+def _require(good: bool, key: str, expected: str, value: object) -> None:
+    if not good:
+        raise ConfigError(f"{key}: expected {expected}, not {value!r}")
+
+
+def _is_multicast(text: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(text).is_multicast
+    except ValueError:
+        return False
+
+
+def _is_unicast(text: str) -> bool:
+    try:
+        return not ipaddress.IPv4Address(text).is_multicast
+    except ValueError:
+        return False
+
+
+# --- errors in words ----------------------------------------------------------------------------------------------
+
+_WORDS = {
+    "`int`": "a whole number", "`str`": "text", "`bool`": "true or false", "`array`": "a list", "`object`": "a table",
+    "`float`": "a fraction",
+}  # fmt: skip
+
+
+def _explain(message: str) -> str:
+    """A complaint of msgspec as a line that begins with the key: "Expected `int`, got `str` - at `$.orders.port`"."""
+    reason, _, place = message.partition(" - at `$")
+    path = place.rstrip("`").lstrip(".")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", reason, re.DOTALL):
+        key = f"{path}.{unknown[1]}" if path else unknown[1]
+        return f"{_one_line(key)}: unknown key; known here are {', '.join(_known_keys(path))}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", reason):
+        return f"{path}.{missing[1]}: missing"
+    if choice := re.fullmatch(r"Invalid enum value (.*)", reason, re.DOTALL):
+        return f"{path}: expected {' or '.join(_choices(path))}, not {_one_line(choice[1])}"
+    for name, words in _WORDS.items():
+        reason = reason.replace(name, words)
+    return f"{path or 'file'}: {_one_line(reason[0].lower() + reason[1:]).replace(', got', ', not')}"
+
+
+def _at(path: str) -> Any:
+    """The type at a path such as `accounts[0].limits`."""
+    kind: Any = msgspec.inspect.type_info(Config)
+    for name in filter(None, re.sub(r"\[[^]]*]", "", path).split(".")):
+        kind = next(field.type for field in kind.fields if field.encode_name == name)
+        if isinstance(kind, msgspec.inspect.VarTupleType):
+            kind = kind.item_type
+    return kind
+
+
+def _known_keys(path: str) -> list[str]:
+    return [field.encode_name for field in _at(path).fields]
+
+
+def _choices(path: str) -> list[str]:
+    return [f'"{value}"' for value in _at(path).values]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

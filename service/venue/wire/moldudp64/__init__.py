@@ -1,5 +1,18 @@
 """MoldUDP64 1.00: packets, the re-request server's store, and the receiver that keeps a stream in order."""
 
+from venue.wire.moldudp64.events import (
+    Deliver,
+    Duplicate,
+    EndOfSession,
+    FeedEvent,
+    GapDetected,
+    Heartbeat,
+    Malformed,
+    MessagesLost,
+    RequestGap,
+    SessionChanged,
+    SessionStarted,
+)
 from venue.wire.moldudp64.packets import (
     END_OF_SESSION_COUNT,
     HEADER,
@@ -16,18 +29,39 @@ from venue.wire.moldudp64.packets import (
     heartbeat,
     split_blocks,
 )
-from venue.wire.moldudp64.store import MessageStore
+from venue.wire.moldudp64.receiver import (
+    RECOVERY,
+    LineCounters,
+    Receiver,
+)
+from venue.wire.moldudp64.store import (
+    MessageStore,
+)
 
 __all__ = [
     "END_OF_SESSION_COUNT",
     "HEADER",
     "MAX_SEQUENCE",
     "PAYLOAD_LIMIT_BYTES",
+    "RECOVERY",
+    "Deliver",
+    "Duplicate",
+    "EndOfSession",
+    "FeedEvent",
+    "GapDetected",
     "Header",
+    "Heartbeat",
+    "LineCounters",
+    "Malformed",
     "MessageStore",
+    "MessagesLost",
     "Packer",
     "Packet",
+    "Receiver",
     "Request",
+    "RequestGap",
+    "SessionChanged",
+    "SessionStarted",
     "blocks_end",
     "decode_packet",
     "encode_packet",

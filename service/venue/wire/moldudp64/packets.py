@@ -103,12 +103,12 @@ def split_blocks(blocks: Bytes, count: int) -> list[bytes]:
 class Packer:
     """Collects messages into packets of at most `limit_bytes`, header included.
 
-        packer = Packer("0000000001")
-        for message in messages:
-            if packet := packer.add(message):
-                send(packet)
-        if packet := packer.flush():
+    packer = Packer("0000000001")
+    for message in messages:
+        if packet := packer.add(message):
             send(packet)
+    if packet := packer.flush():
+        send(packet)
     """
 
     def __init__(self, session: str, sequence: int = 1, limit_bytes: int = PAYLOAD_LIMIT_BYTES) -> None:

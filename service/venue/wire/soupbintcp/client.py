@@ -34,6 +34,7 @@ class ClientSession(Session):
     """One connection as the client sees it, from the moment it stands. Begin with `login`."""
 
     _heartbeat_kind = b"R"
+    _reading = frozenset({State.LOGIN, State.PENDING, State.ESTABLISHED})
 
     def __init__(
         self,

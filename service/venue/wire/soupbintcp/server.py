@@ -52,6 +52,7 @@ class ServerSession(Session):
     """
 
     _heartbeat_kind = b"H"
+    _reading = frozenset({State.LOGIN, State.ESTABLISHED})
 
     def __init__(
         self,
@@ -73,14 +74,10 @@ class ServerSession(Session):
         self._reader.feed(data)
         events: list[ServerEvent] = []
         try:
-            if self.state is State.PENDING:
-                if len(self._reader) > MAX_FRAME_BYTES:
-                    raise WireError(f"more than {MAX_FRAME_BYTES} bytes behind a login not yet answered")
-                return []
             for kind, payload in self._packets():
                 self._handle(kind, payload, events)
-                if self.state is State.PENDING:
-                    break
+            if self.state is State.PENDING and len(self._reader) > MAX_FRAME_BYTES:
+                raise WireError(f"more than {MAX_FRAME_BYTES} bytes behind a login not yet answered")
         except WireError as error:
             self.state = State.CLOSED
             events.append(ProtocolError(str(error)))
@@ -132,9 +129,7 @@ class ServerSession(Session):
             if timeout_ms:  # 4.10: the client says how long it may be silent; 0 or blank is our own choice
                 self.silence_ns = timeout_ms * (SECOND_NS // 1000)
             self.state = State.PENDING
-            events.append(
-                LoginRequested(login.username, login.password, login.session, login.sequence, timeout_ms)
-            )
+            events.append(LoginRequested(login.username, login.password, login.session, login.sequence, timeout_ms))
         elif kind == b"U":
             events.append(Unsequenced(payload))
         elif kind == b"R":

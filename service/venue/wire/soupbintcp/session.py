@@ -44,6 +44,8 @@ class Session:
     `silence_ns`: how long the other side may be silent; `login_ns`: how long the login may take, counted from `now`."""
 
     _heartbeat_kind: bytes
+    _reading: frozenset[State]
+    """The states in which packets are read."""
 
     def __init__(self, now: int, heartbeat_ns: int, silence_ns: int, login_ns: int, limit_bytes: int) -> None:
         self.state = State.LOGIN
@@ -104,7 +106,7 @@ class Session:
 
     def _packets(self) -> Iterator[tuple[bytes, bytes]]:
         """Complete packets as (type, payload), debug texts left out, for as long as the session reads on."""
-        while not self.closed and (body := self._reader.next()) is not None:
+        while self.state in self._reading and (body := self._reader.next()) is not None:
             if body[:1] != b"+":
                 yield body[:1], body[1:]
 

@@ -71,8 +71,8 @@ def count(row: Int64s) -> int:
 def percentile(row: Int64s, quantile: float) -> int | None:
     """The smallest cell edge in ns that at least ``quantile`` (0 to 1) of the samples do not exceed; None if empty.
 
-    This is the sample of that rank, rounded up to the edge of its cell. Overflow gives ``HIGHEST_NS``, which then
-    reads "this or more".
+    This is the sample of that rank, rounded up to the edge of its cell; 1.0 is the maximum. Overflow gives
+    ``HIGHEST_NS``, which then reads "this or more".
     """
     if not 0.0 <= quantile <= 1.0:
         raise ValueError(f"quantile {quantile} is not between 0 and 1")
@@ -82,12 +82,6 @@ def percentile(row: Int64s, quantile: float) -> int | None:
         return None
     rank = max(1, math.ceil(round(quantile * total, 6)))  # rounded, as 0.07 * 100 is a little more than 7
     return int(EDGES[min(int(np.searchsorted(cumulative, rank)), CELLS - 1)])
-
-
-def maximum(row: Int64s) -> int | None:
-    """The upper edge in ns of the highest cell that holds a sample; None if the row is empty. Overflow as above."""
-    filled = np.flatnonzero(row[: CELLS + 1])
-    return int(EDGES[min(int(filled[-1]), CELLS - 1)]) if filled.size else None
 
 
 def cumulative_counts(row: Int64s, bounds_ns: tuple[int, ...]) -> list[int]:

@@ -28,7 +28,7 @@ MATCHER: Final = np.dtype(
     [
         ("commands", I8),
         ("events", I8),
-        ("fills", I8),
+        ("fills", I8),  # trades with at least one client order in them
         ("filled_shares", I8),
         ("filled_notional", I8),  # ticks of 1/10,000 USD times shares
         ("orders_accepted", I8),

@@ -1,0 +1,165 @@
+"""The telemetry process: an HTTP server over a counters page that it maps read-only.
+
+It lives as long as the page's owner, or until SIGTERM. It leaves SIGINT to the owner, and gives way to it when the
+processor is short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from venue.telemetry.collector import PageCollector, make_registry
+from venue.telemetry.page import Page, State, open_read_only
+
+NICENESS: Final = 5
+TICK_S: Final = 1.0
+HEARTBEAT_LIMIT_S: Final = 5.0
+CONNECTIONS: Final = 64
+"""How many connections may be open at once; those beyond are closed as they come."""
+IDLE_TIMEOUT_S: Final = 60.0
+"""A connection is closed after so long without a complete request."""
+SHUTDOWN_TIMEOUT_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+INDEX = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>venue</title>
+<style>
+  :root { color-scheme: light dark; }
+  body { font: 16px/1.5 system-ui, sans-serif; max-width: 34rem; margin: 3rem auto; padding: 0 1rem; }
+  dt { font-family: ui-monospace, monospace; margin-top: 1rem; }
+  dd { margin: 0; opacity: .8; }
+</style>
+<h1>venue</h1>
+<p>A stock exchange in a box. Version VERSION, mode MODE, now <b>STATE</b>.</p>
+<dl>
+  <dt><a href="/metrics">/metrics</a></dt><dd>Counters, gauges and latency histograms for Prometheus.</dd>
+  <dt><a href="/healthz">/healthz</a></dt><dd>200 while the exchange is alive, else 503 and the reason.</dd>
+  <dt><a href="/readyz">/readyz</a></dt><dd>200 while it takes orders and feed, else 503 and its state.</dd>
+</dl>
+</html>
+"""
+
+
+def why_unhealthy(page: Page) -> str | None:
+    """One line on what is wrong with the page's owner, or None.
+
+    While it starts and compiles, its loop does not beat; that it runs is enough then.
+    """
+    views = page.snapshot()
+    if not page.owner_alive():
+        return "the exchange process is gone"
+    if views.state in (State.STARTING, State.COMPILING):
+        return None
+    age_s = views.heartbeat_age_s()
+    return f"no heartbeat for {age_s:.1f} s" if age_s > HEARTBEAT_LIMIT_S else None
+
+
+def make_app(page: Page) -> tuple[web.Application, PageCollector]:
+    """The pages, and the collector that has to be ticked once a second."""
+    registry, collector = make_registry(page)
+
+    async def metrics(request: web.Request) -> web.Response:
+        try:
+            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        except (ValueError, TypeError):  # asks for a version that is no version
+            encode, content_type = choose_encoder("")
+        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+
+    async def healthz(_: web.Request) -> web.Response:
+        reason = why_unhealthy(page)
+        return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
+
+    async def readyz(_: web.Request) -> web.Response:
+        state = page.snapshot().state
+        return web.Response(text=f"{state.name.lower()}\n", status=200 if state is State.READY else 503)
+
+    async def index(_: web.Request) -> web.Response:
+        views = page.snapshot()
+        text = INDEX.replace("VERSION", views.venue_version).replace("MODE", views.mode)
+        return web.Response(text=text.replace("STATE", views.state.name.lower()), content_type="text/html")
+
+    app = web.Application()
+    app.add_routes(
+        [
+            web.get("/metrics", metrics),
+            web.get("/healthz", healthz),
+            web.get("/readyz", readyz),
+            web.get("/", index),
+        ]
+    )
+    return app, collector
+
+
+async def serve(page: Page, listening_socket: socket.socket) -> None:
+    """Answer on a listening socket until SIGTERM or until the page's owner is gone."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    app, collector = make_app(page)
+    runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_TIMEOUT_S, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+    await runner.setup()
+    http = runner.server
+    assert http is not None
+
+    accepting = asyncio.create_task(_accept(http, listening_socket))
+    try:
+        while not stop.is_set() and page.owner_alive():
+            collector.tick()
+            await _wait(stop.wait, TICK_S)
+    finally:
+        accepting.cancel()
+        await runner.cleanup()
+
+
+async def _accept(http: web.Server, listening_socket: socket.socket) -> None:
+    """Take connections, never more than ``CONNECTIONS`` at once.
+
+    One after the other, as asyncio's own servers accept a hundred before they are counted.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            connection, _ = await loop.sock_accept(listening_socket)
+            if len(http.connections) < CONNECTIONS:
+                await loop.connect_accepted_socket(http, connection)
+            else:
+                connection.close()
+        except OSError as error:  # out of descriptors, or the client is gone again
+            log.warning("cannot take a connection: %s", error)
+            await asyncio.sleep(TICK_S)
+
+
+async def _wait(wait: Callable[[], Awaitable[object]], timeout_s: float) -> None:
+    """Wait for something, but no longer than ``timeout_s``."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            await wait()
+    except TimeoutError:
+        pass
+
+
+def run(page_path: Path, descriptor: int) -> None:
+    """The process's main function: serve the page at ``page_path`` on the inherited listening socket ``descriptor``.
+
+    Raises PageError if the page cannot be read, and OSError if the descriptor is no socket.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(NICENESS)
+    page = open_read_only(page_path)
+    with socket.socket(fileno=descriptor) as listening_socket:
+        listening_socket.setblocking(False)
+        asyncio.run(serve(page, listening_socket))

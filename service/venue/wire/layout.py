@@ -43,6 +43,8 @@ class Kind:
     dtype: Any
     unpack: Callable[[bytes], Any] | None = None
     pack: Callable[[Any], bytes] | None = None
+    secret: bool = False
+    """The value must not appear in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ class Layout:
                 struct.pack(">" + field.kind.struct, value if field.kind.pack is None else field.kind.pack(value))
             except (OverflowError, UnicodeEncodeError, TypeError, AttributeError, struct.error):
                 need = f"it is {field.kind.name}, {field.size} bytes"
-                return WireError(f"{self.name}.{field.name} cannot be {value!r}: {need}")
+                shown = "that" if field.kind.secret else repr(value)
+                return WireError(f"{self.name}.{field.name} cannot be {shown}: {need}")
             except ValueError as error:
                 return WireError(f"{self.name}.{field.name} {error}")
         return WireError(f"{self.name} cannot hold {values!r}")

@@ -92,9 +92,10 @@ def blocks_end(data: Bytes, count: int, start: int = 0) -> int:
 
 def split_blocks(blocks: Bytes, count: int) -> list[bytes]:
     """The messages in `count` blocks. WireError when fewer are there."""
+    blocks_end(blocks, count)
     messages, start = [], 0
     for _ in range(count):
-        end = blocks_end(blocks, 1, start)
+        end = start + 2 + (blocks[start] << 8 | blocks[start + 1])
         messages.append(bytes(blocks[start + 2 : end]))
         start = end
     return messages

@@ -26,7 +26,7 @@ _HEAD = struct.Struct(">Hc")
 _PADDING = " \0"
 
 
-def text(size: int, *, left: bool) -> Kind:
+def text(size: int, *, left: bool, secret: bool = False) -> Kind:
     """Text that is read without padding on either side and written padded on one."""
 
     def unpack(raw: bytes) -> str:
@@ -38,7 +38,7 @@ def text(size: int, *, left: bool) -> Kind:
             raise ValueError(f"takes {size} characters at most, not {len(raw)}")
         return raw.rjust(size) if left else raw.ljust(size)
 
-    return Kind("alpha", size, f"{size}s", f"S{size}", unpack, pack)
+    return Kind("alpha", size, f"{size}s", f"S{size}", unpack, pack, secret)
 
 
 def number(size: int) -> Kind:
@@ -64,7 +64,7 @@ class LoginRequest(Message, code=b"L"):
     at; 0 = from now on, and a blank number is read as 0."""
 
     username: Annotated[str, text(6, left=False)]
-    password: Annotated[str, text(10, left=False)]
+    password: Annotated[str, text(10, left=False, secret=True)]
     session: Annotated[str, text(10, left=True)]
     sequence: Annotated[int, number(20)]
 

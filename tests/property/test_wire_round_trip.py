@@ -62,9 +62,7 @@ def test_a_message_comes_back_as_it_went(message: Message) -> None:
 
 @settings(deadline=None)
 @given(messages(), st.data())
-def test_damaged_messages_are_refused_or_read_as_something_that_encodes_to_the_same(
-    message: Message, data: st.DataObject
-) -> None:
+def test_damaged_messages_are_refused_or_encode_to_the_same_bytes(message: Message, data: st.DataObject) -> None:
     """Text and options included: what decodes at all decodes without loss, except for the padding of a login."""
     raw = bytearray(message.encode())
     for _ in range(data.draw(st.integers(0, 3))):

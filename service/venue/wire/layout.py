@@ -19,7 +19,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 import msgspec
 import numpy as np
@@ -186,7 +186,6 @@ class Layout:
         return WireError(f"{self.name} cannot hold {values!r}")
 
 
-@dataclass_transform(frozen_default=True)
 class MessageMeta(msgspec.StructMeta):
     """Makes `layout` from the annotations when a class is written down. The class keyword `code` is the type byte."""
 

@@ -12,16 +12,11 @@ import numpy as np
 
 from venue.engine import symbols
 from venue.engine.records import NO_INSTRUMENT, Array
-from venue.engine.symbols import SYMBOL_BYTES
+from venue.engine.symbols import IGNORED, NONE, SYMBOL_BYTES
 
 MAX_INSTRUMENTS: Final = 65_534
 """A command names its instrument in 16 bits, two values of which mean "none" and "recorded"."""
 LOCATES: Final = 1 << 16
-
-NONE: Final = -1
-"""No such instrument, or no instrument known for this locate."""
-IGNORED: Final = -2
-"""In ``locates``: a stock for which there was no room, so that its messages are skipped."""
 
 
 class Instruments:

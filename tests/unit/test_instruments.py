@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from venue.engine import symbols
 from venue.engine.kernel import kernel
 from venue.engine.records import NO_INSTRUMENT, Array
-from venue.instruments import IGNORED, MAX_INSTRUMENTS, NONE, Instruments
+from venue.engine.symbols import IGNORED, NONE
+from venue.instruments import MAX_INSTRUMENTS, Instruments, is_symbol
 
 wire_symbols = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
 
@@ -48,6 +49,12 @@ def test_what_is_no_symbol_is_refused(symbol: str) -> None:
         instruments.add(symbol)
     assert instruments.index(symbol) == NONE
     assert instruments.count == 0
+
+
+@given(st.binary(min_size=8, max_size=8) | st.text("AB .~!", min_size=8, max_size=8).map(str.encode))
+def test_kernels_and_python_agree_on_what_a_symbol_is(field: bytes) -> None:
+    key = int.from_bytes(field, "big", signed=True)
+    assert bool(symbols.is_key(key)) == is_symbol(field.decode("latin-1").rstrip(" "))
 
 
 @pytest.mark.parametrize("capacity", [0, -1, MAX_INSTRUMENTS + 1])

@@ -15,8 +15,15 @@ from venue.engine.kernel import kernel, verb
 from venue.engine.records import NO_INSTRUMENT, Array
 
 SYMBOL_BYTES: Final = 8
+BLANK: Final = ord(" ")
+LAST_PRINTABLE: Final = ord("~")
 EMPTY: Final = -1
 """In the place of an instrument: nothing here, and a search ends."""
+
+NONE: Final = -1
+"""No such instrument, or none known for a Stock Locate."""
+IGNORED: Final = -2
+"""For a Stock Locate: a stock for which there was no room, so that its messages are skipped."""
 
 MULTIPLIER: Final = 0x1E3779B97F4A7C15
 """2^64 divided by the golden ratio, less its top bits, so that Numba takes it for an int64."""
@@ -33,6 +40,20 @@ def create(capacity: int) -> Array:
 def key_of(symbol: str) -> int:
     """The key of a symbol without its padding."""
     return int.from_bytes(symbol.encode("latin-1").ljust(SYMBOL_BYTES), "big", signed=True)
+
+
+@verb
+def is_key(key: int) -> bool:
+    """Whether the eight bytes are a symbol: 1 to 8 printable characters without a blank, then only padding."""
+    padding = True
+    for place in range(SYMBOL_BYTES):
+        character = (int(key) >> 8 * place) & 0xFF
+        if padding and character == BLANK:
+            continue
+        padding = False
+        if character <= BLANK or character > LAST_PRINTABLE:
+            return False
+    return not padding
 
 
 @verb

@@ -1,0 +1,175 @@
+"""Events out: the compiled encoder against the message classes of the wire layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from order_desk import (
+    ARRIVAL_NS,
+    TIME_NS,
+    Desk,
+    cl_ord_id,
+)
+from venue.engine import cells, counters, ring
+from venue.engine import order_encoder as encoder
+from venue.wire import ouch
+from venue.wire.ouch import RejectReason
+from venue.wire.soupbintcp import frame
+
+CAPACITY = 16_384
+EVENT_BASE: dict[str, int] = {
+    "time_ns": TIME_NS,
+    "price": 1_895_000,
+    "reference": (1 << 62) + 5,
+    **cl_ord_id("first order 14"),
+    "quantity": 400,
+    "user_ref": 9,
+    "original_user_ref": 7,
+    "instrument": 1,
+    "account": 1,
+    "side": ord("T"),
+    "tif": ord("0"),
+    "display": ord("Y"),
+    "capacity": ord("P"),
+    "iso": ord("N"),
+    "cross": ord("N"),
+}
+
+
+@dataclass
+class Streams:
+    """An encoder over two small stores."""
+
+    desk: Desk = field(default_factory=Desk)
+    entries: int = CAPACITY // 16
+
+    def __post_init__(self) -> None:
+        self.store = (
+            np.zeros(2 * CAPACITY, np.uint8),
+            np.zeros(2 * self.entries, np.int64),
+            np.zeros((2, encoder.STATE_WORDS), np.int64),
+        )
+        self.work = encoder.work(pass_events=64)
+        tail = (self.work, self.desk.gateway, self.desk.histograms)
+        self.outbound = (tuple(self.desk.events), self.store, self.desk.names.reshape(-1), *tail)
+        self.finishing = (tuple(self.desk.events), *tail)
+
+    def happen(self, *kinds_and_details: tuple[str, int | str], **changes: int) -> None:
+        for kind, detail in kinds_and_details:
+            row = self.desk.events.records[ring.write_position(self.desk.events, 0)]
+            code = detail if isinstance(detail, int) else ord(detail)
+            for name, value in (EVENT_BASE | {"ingress_ns": 0} | changes | {"kind": ord(kind), "detail": code}).items():
+                row[name] = value
+            ring.publish(self.desk.events, 1, ARRIVAL_NS)
+
+    def stream(self, account: int = 1) -> bytes:
+        data, _, state = self.store
+        return data[account * CAPACITY : account * CAPACITY + int(state[account, encoder.BYTES])].tobytes()
+
+
+def test_each_event_becomes_its_message() -> None:
+    streams = Streams()
+    kinds = [("A", "L"), ("U", "L"), ("E", "R"), ("C", "U"), ("J", 0x17), ("M", 0), ("Q", 0), ("S", "E")]
+    streams.happen(*kinds)
+    assert streams_encode(streams)[:2] == (len(kinds), 1)
+    order: dict[str, Any] = {
+        "side": "T",
+        "quantity": 400,
+        "symbol": "MSFT",
+        "price": 1_895_000,
+        "time_in_force": "0",
+        "display": "Y",
+        "order_reference_number": (1 << 62) + 5,
+        "capacity": "P",
+        "intermarket_sweep_eligibility": "N",
+        "cross_type": "N",
+        "order_state": "L",
+        "cl_ord_id": "first order 14",
+    }
+    at: dict[str, Any] = {"timestamp": TIME_NS}
+    expected = [
+        ouch.Accepted(user_ref_num=9, **at, **order),
+        ouch.Replaced(orig_user_ref_num=7, user_ref_num=9, **at, **order),
+        ouch.Executed(
+            user_ref_num=9, quantity=400, price=1_895_000, liquidity_flag="R", match_number=(1 << 62) + 5, **at
+        ),
+        ouch.Canceled(user_ref_num=9, quantity=400, reason="U", **at),
+        ouch.Rejected(user_ref_num=9, reason=RejectReason.INVALID_SYMBOL, cl_ord_id="first order 14", **at),
+        ouch.Modified(user_ref_num=9, side="T", quantity=400, **at),
+        ouch.AccountQueryResponse(next_user_ref_num=9, **at),
+        ouch.SystemEvent(event_code="E", **at),
+    ]
+    assert streams.stream() == b"".join(frame(b"S", message.encode()) for message in expected)
+    assert streams.stream(0) == b""
+    sizes = [3 + len(message.encode()) for message in expected]
+    assert list(streams.store[1][streams.entries :][: len(kinds)]) == [sum(sizes[:n]) for n in range(len(kinds))]
+    for kind, _ in kinds:
+        assert streams.desk.gateway[0]["messages_out"][ord(kind)] == 1
+
+
+def streams_encode(streams: Streams) -> tuple[int, int, int, int]:
+    return encoder.encode(streams.outbound)
+
+
+def test_nothing_of_an_earlier_message_shows_through() -> None:
+    streams = Streams()
+    streams.store[0][:] = 0xAA
+    streams.happen(("A", "L"), ("U", "L"), ("E", "A"), ("C", "I"), ("J", 1), ("M", 0), ("Q", 0), ("S", "S"))
+    streams_encode(streams)
+    assert b"\xaa" not in streams.stream()
+
+
+def test_a_pass_names_each_account_once_and_keeps_the_arrival_of_answers() -> None:
+    streams = Streams()
+    streams.happen(("A", "L"), ingress_ns=500)
+    streams.happen(("E", "R"), ("E", "R"))
+    streams.happen(("J", 1), ingress_ns=600, account=0)
+    count, dirty, answers, read_ns = streams_encode(streams)
+    assert (count, dirty, answers) == (4, 2, 2)
+    assert list(streams.work[encoder.DIRTY_LIST : encoder.DIRTY_LIST + 2]) == [1, 0]
+    assert list(streams.work[encoder.ANSWERS : encoder.ANSWERS + 2]) == [500, 600]
+    assert encoder.finish(streams.finishing, answers, read_ns, 1234)
+    for place in (counters.RING_BACK, counters.ENCODE_WRITE, counters.ORDER_TO_ACK):
+        assert cells.count(streams.desk.histograms[place]) == 2
+    assert streams.desk.gateway[0]["bytes_out"] == 1234
+    streams.happen(("C", "U"))
+    assert streams_encode(streams)[1] == 1, "the account can be named again"
+
+
+def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
+    streams = Streams()
+    streams.happen(*[("C", "U")] * 100)
+    assert streams_encode(streams)[0] == 64
+    assert not encoder.finish(streams.finishing, 0, 0, 0)
+    assert streams_encode(streams)[0] == 36
+    assert encoder.finish(streams.finishing, 0, 0, 0)
+    assert streams_encode(streams)[0] == 0
+    assert ring.depth(streams.desk.events) == 0
+
+
+def test_a_full_store_takes_no_more_and_counts_it() -> None:
+    streams = Streams()
+    room = CAPACITY // 21
+    for _ in range(room // 64 + 1):
+        streams.happen(*[("C", "U")] * 64)
+        streams_encode(streams)
+    lost = 64 * (room // 64 + 1) - room
+    assert len(streams.stream()) == room * 21
+    assert streams.store[2][1, encoder.COUNT] == room
+    assert streams.store[2][1, encoder.LOST] == lost
+    streams.happen(("S", "E"))  # would fit, but nothing may follow a hole
+    streams_encode(streams)
+    assert streams.store[2][1, encoder.LOST] == lost + 1
+    assert streams.desk.gateway[0]["store_full"] == lost + 1
+    assert streams.store[2][0, encoder.BYTES] == 0
+
+
+@pytest.mark.parametrize(("kind", "account"), [("Z", 1), ("A", 2)])
+def test_an_event_that_does_not_exist_is_reported(kind: str, account: int) -> None:
+    streams = Streams()
+    streams.happen((kind, 0), account=account)
+    assert streams_encode(streams)[0] == -1 - ord(kind)

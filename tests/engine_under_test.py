@@ -1,0 +1,228 @@
+"""The compiled engine as an Exchange: the one file that knows how its arrays are driven and read from a test."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from commands import Command
+from exchange import USED, Event, Levels, Limits
+from venue.engine import books, events, loop, memory, ring
+from venue.engine import records as r
+from venue.engine.counters import MATCHER
+from venue.engine.records import BUY, RECORDED, SELL
+
+_ACCOUNT = ("killed", "last_user_ref", "open_orders", "open_shares", "open_notional")
+_COUNTED = [
+    name
+    for name in MATCHER.names or ()
+    if name.startswith(("orders_", "ignored_", "divergence_", "fill", "self_", "unknown_", "duplicate_", "over_"))
+    or name in ("out_of_order_executions", "capacity_rejects")
+    if name != "orders_high_water"
+]
+
+
+class Engine:
+    """Its commands are applied one by one, without the rings' threads; see exchange.Exchange."""
+
+    def __init__(
+        self,
+        mode: int = r.CONSUME,
+        accounts: Sequence[Limits] = ({},),
+        instruments: int = 1,
+        orders: int = 1000,
+        *,
+        levels: int = 0,
+        user_refs: int = 1 << 15,
+    ) -> None:
+        self.mode, self.instruments = mode, instruments
+        self.books = books.create(
+            instruments=instruments,
+            accounts=len(accounts),
+            orders=orders,
+            levels=levels or orders,
+            user_refs=user_refs,
+            mode=mode,
+        )
+        for row, limits in zip(self.books.accounts, accounts, strict=True):
+            for name, value in limits.items():
+                row[name] = value
+        self.outbox = events.create_outbox(ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT))
+        self.commands = r.aligned(1, r.COMMAND)
+
+    def send(self, command: Command) -> list[Event]:
+        self.commands[0] = command
+        loop.apply(self.books, self.outbox, self.commands, 0)
+        pending = int(self.outbox.state[events.PENDING])
+        self.outbox.state[events.PENDING] = 0  # read here instead of published
+        return [_event(record) for record in self.outbox.events.records[:pending]]
+
+    # --- looking at it --------------------------------------------------------------------------------------------
+
+    def _levels(self, instrument: int, side: int) -> Iterator[int]:
+        """The levels of one side, best first."""
+        row = self.books.sides[2 * instrument + side]
+        start, count = int(row["block"]), int(row["count"])
+        for word in self.books.ladders.words[start : start + count][::-1].tolist():
+            yield word & 0xFFFFFFFF
+
+    def _queue(self, level: int) -> Iterator[int]:
+        """The slots of the orders at one level, oldest first."""
+        following = self.books.orders["next"]
+        slot = int(self.books.levels["head"][level])
+        while slot:
+            yield slot
+            slot = following.item(slot)
+
+    def book(self, instrument: int = 0) -> tuple[Levels, Levels]:
+        orders = self.books.orders
+        reference, open_, account = orders["reference"], orders["open"], orders["account"]
+
+        def side(which: int) -> Levels:
+            return [
+                (
+                    self.books.levels["price"].item(level),
+                    [
+                        (reference.item(slot), open_.item(slot), account.item(slot) != RECORDED)
+                        for slot in self._queue(level)
+                    ],
+                )
+                for level in self._levels(instrument, which)
+            ]
+
+        return side(BUY), side(SELL)
+
+    def _recorded(self) -> dict[int, int]:
+        """Slots of the known recorded orders by reference."""
+        pairs = self.books.references.reshape(-1, 2)
+        return {int(reference): int(slot) for reference, slot in pairs[pairs[:, 1] != 0]}
+
+    def _own(self, account: int) -> dict[int, int]:
+        """Slots of an account's live orders by UserRefNum."""
+        slots = self.books.user_refs[account]
+        return {int(self.books.orders["user_ref"][slot]): int(slot) for slot in slots[slots != 0]}
+
+    def displayed(self, reference: int) -> int | None:
+        slot = self._recorded().get(reference)
+        return None if slot is None else int(self.books.orders["displayed"][slot])
+
+    def counters(self) -> dict[str, int]:
+        row = self.books.counters[0]
+        counted = {}
+        for name in _COUNTED:
+            if name == "orders_rejected":
+                reasons = {f"{name} {reason:#04x}": int(count) for reason, count in enumerate(row[name])}
+                counted.update({reason: count for reason, count in reasons.items() if count})
+            elif row[name]:
+                counted[name] = int(row[name])
+        return counted
+
+    def account(self, account: int = 0) -> dict[str, int]:
+        return {name: int(self.books.accounts[account][name]) for name in _ACCOUNT}
+
+    def position(self, account: int = 0, instrument: int = 0) -> dict[str, int]:
+        row = self.books.positions[account, instrument]
+        return {name: int(row[name]) for name in ("position", "open_buy", "open_sell")}
+
+    def state(self, instrument: int = 0) -> dict[str, int]:
+        row = self.books.books[instrument]
+        return {name: int(row[name]) for name in ("last_price", "state", "incomplete")}
+
+    def queue_ahead(self, account: int, user_ref: int) -> int | None:
+        own = self._own(account).get(user_ref)
+        if own is None:
+            return None
+        ahead = 0
+        for slot in self._queue(int(self.books.orders["level"][own])):
+            if slot == own:
+                return ahead
+            ahead += int(self.books.orders["open"][slot])
+        raise AssertionError(f"order {user_ref} of account {account} is in no queue")
+
+    def state_hash(self) -> int:
+        recorded = self._recorded()
+        displayed = sorted((ref, int(self.books.orders["displayed"][slot])) for ref, slot in recorded.items())
+        text = repr(([self.book(i) for i in range(self.instruments)], displayed))
+        digest = hashlib.sha256(text.encode())
+        for array in (self.books.books, self.books.accounts, self.books.positions, self.books.state):
+            digest.update(array.tobytes())
+        return int.from_bytes(digest.digest()[:8])
+
+    # --- what must always hold ------------------------------------------------------------------------------------
+
+    def check_invariants(self) -> None:
+        levels = sum(
+            self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
+        )
+        assert memory.in_use(self.books.level_pool) == levels, "levels leak"
+        recorded = self._recorded()
+        own = [self._own(account) for account in range(len(self.books.accounts))]
+        held = len(recorded) + sum(len(orders) for orders in own)
+        assert memory.in_use(self.books.order_pool) == held, "orders leak"
+        for reference, slot in recorded.items():
+            order = self.books.orders[slot]
+            assert order["reference"] == reference
+            assert order["account"] == RECORDED
+            assert 0 <= order["open"] <= order["displayed"]
+            assert (order["level"] != 0) == (order["open"] > 0)
+        for account, orders in enumerate(own):
+            self._check_account(account, list(orders.values()))
+        if self.mode != r.PASSIVE:
+            for instrument in range(self.instruments):
+                self._check_not_crossed(instrument)
+
+    def _check_side(self, instrument: int, side: int) -> int:
+        """Ladder, levels and queues of one side; how many levels it has."""
+        row, orders = self.books.sides[2 * instrument + side], self.books.orders
+        levels = list(self._levels(instrument, side))
+        prices = [int(self.books.levels["price"][level]) for level in levels]
+        assert prices == sorted(set(prices), reverse=side == BUY), "ladder out of order"
+        own_of_side = 0
+        for level in levels:
+            queue = list(self._queue(level))
+            at_level = orders[queue]
+            entry = self.books.levels[level]
+            assert len(queue) == entry["count"] > 0, "a level without orders"
+            assert queue[-1] == entry["tail"]
+            assert [0, *queue[:-1]] == at_level["previous"].tolist()
+            assert entry["shares"] == at_level["open"].sum()
+            assert (at_level["open"] > 0).all()
+            assert (at_level["level"] == level).all()
+            assert (at_level["price"] == entry["price"]).all()
+            assert (at_level["side"] == side).all()
+            assert (at_level["instrument"] == instrument).all()
+            assert (np.diff(at_level["priority"]) > 0).all(), "the queue is not in order of time"
+            own = int((at_level["account"] != RECORDED).sum())
+            assert entry["own"] == own
+            own_of_side += own
+        assert row["own"] == own_of_side
+        assert row["count"] <= row["capacity"]
+        return len(levels)
+
+    def _check_account(self, account: int, slots: list[int]) -> None:
+        """Exposure is exactly the sum of what is open."""
+        live = self.books.orders[slots]
+        assert (live["account"] == account).all()
+        assert (live["level"] != 0).all()
+        row = self.account(account)
+        assert row["open_orders"] == len(live)
+        assert row["open_shares"] == live["open"].sum()
+        assert row["open_notional"] == (live["open"] * live["price"]).sum()
+        for instrument in range(self.instruments):
+            here = live[live["instrument"] == instrument]
+            position = self.position(account, instrument)
+            assert position["open_buy"] == here["open"][here["side"] == BUY].sum()
+            assert position["open_sell"] == here["open"][here["side"] == SELL].sum()
+
+    def _check_not_crossed(self, instrument: int) -> None:
+        bids, asks = self.book(instrument)
+        for bid, bidders in bids:
+            for ask, offers in asks:
+                own = any(is_own for _, _, is_own in bidders + offers)
+                assert bid < ask or not own, "crossed"
+
+
+def _event(record: Any) -> Event:
+    used = USED[int(record["kind"])]
+    return Event(**{name: int(record[name]) for name in Event._fields if name in used})

@@ -1,0 +1,511 @@
+"""Stories of live orders: what each client hears, word for word. Both exchanges have to tell them the same way."""
+
+import pytest
+from commands import (
+    INGRESS_NS,
+    IOC,
+    MARKET,
+    OPEN_NS,
+    cancel,
+    cancel_all,
+    day_event,
+    enter,
+    kill_switch,
+    modify,
+    query,
+    replace,
+    trading_state,
+)
+from exchange import EXCHANGES, Event, Exchange, NewExchange, new_exchange, sent
+from venue.engine import records as r
+
+EMPTY: tuple[list[object], list[object]] = ([], [])
+
+
+@pytest.fixture(params=EXCHANGES)
+def fresh(request: pytest.FixtureRequest) -> NewExchange:
+    return new_exchange(request.param)
+
+
+@pytest.fixture
+def two(fresh: NewExchange) -> Exchange:
+    """Two clients without limits."""
+    return fresh(r.MATCH, accounts=({}, {}))
+
+
+def sizes(exchange: Exchange) -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:
+    """Bids and asks as (price, shares in the order of the queue)."""
+    bids, asks = exchange.book()
+    return (
+        [(price, [open for _, open, _ in queue]) for price, queue in bids],
+        [(price, [open for _, open, _ in queue]) for price, queue in asks],
+    )
+
+
+# --- every field of every event -----------------------------------------------------------------------------------
+
+
+def test_accepted_echoes_the_order_and_executions_carry_one_match_number(two: Exchange) -> None:
+    words = (0x4142434445464748, -2)
+    [accepted] = two.send(enter(7, "T", 50, 20_000, display="A", iso="Y", capacity="X", words=words))
+    assert accepted == Event(
+        r.ACCEPTED,
+        time_ns=OPEN_NS,
+        ingress_ns=INGRESS_NS,
+        account=0,
+        user_ref=7,
+        instrument=0,
+        side=ord("T"),
+        quantity=50,
+        price=20_000,
+        reference=r.FIRST_OWN_REFERENCE,
+        tif=ord("0"),
+        display=ord("A"),
+        capacity=ord("O"),  # X is none of A P R O
+        iso=ord("Y"),
+        cross=ord("N"),
+        word0=words[0],
+        word1=words[1],
+        detail=ord("L"),
+    )
+    events = two.send(enter(1, "B", 60, 20_100, account=1, capacity="P", time_ns=OPEN_NS + 5))
+    assert [event.kind for event in events] == [r.ACCEPTED, r.EXECUTED, r.EXECUTED]
+    assert events[0].capacity == ord("P")
+    assert events[0].reference == r.FIRST_OWN_REFERENCE + 1
+    maker = Event(
+        r.EXECUTED,
+        time_ns=OPEN_NS + 5,
+        account=0,
+        user_ref=7,
+        quantity=50,
+        price=20_000,
+        leaves=0,
+        reference=1,
+        detail=ord("A"),
+    )
+    taker = maker._replace(account=1, user_ref=1, leaves=10, detail=ord("R"))
+    assert events[1:] == [maker, taker]
+
+
+def test_replaced_rejected_canceled_modified_and_the_rest_in_full(two: Exchange) -> None:
+    two.send(enter(1, "S", 100, 20_000, capacity="A"))
+    answer = {"time_ns": OPEN_NS, "ingress_ns": INGRESS_NS}
+    assert two.send(replace(1, 2, 80, 30_000, side="E", display="A", iso="Y", tif="5", words=(3, 4))) == [
+        Event(
+            r.REPLACED,
+            **answer,
+            user_ref=2,
+            original_user_ref=1,
+            side=ord("E"),
+            quantity=80,
+            price=30_000,
+            reference=r.FIRST_OWN_REFERENCE + 1,
+            tif=ord("5"),
+            display=ord("A"),
+            capacity=ord("A"),
+            iso=ord("Y"),
+            cross=ord("N"),
+            word0=3,
+            word1=4,
+            detail=ord("L"),
+        )
+    ]
+    assert two.send(modify(2, "T", 70)) == [Event(r.MODIFIED, **answer, user_ref=2, side=ord("T"), quantity=70)]
+    assert two.send(cancel(2, 30)) == [
+        Event(r.CANCELED, **answer, user_ref=2, quantity=40, detail=ord("U"))
+    ]
+    assert two.send(enter(3, "B", 0, 20_000, words=(5, 6))) == [
+        Event(r.REJECTED, **answer, user_ref=3, word0=5, word1=6, detail=0x13)
+    ]
+    assert two.send(query()) == [Event(r.QUERY_RESPONSE, **answer, user_ref=4)]
+    assert two.send(day_event("S", account=1)) == [
+        Event(r.SYSTEM_EVENT, time_ns=OPEN_NS, account=1, detail=ord("S"))
+    ]
+    assert two.send(cancel_all("T")) == [
+        Event(r.CANCELED, time_ns=OPEN_NS, user_ref=2, quantity=30, detail=ord("T"))
+    ]
+
+
+# --- the book -----------------------------------------------------------------------------------------------------
+
+
+def test_a_partial_fill_keeps_the_place_at_the_front(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(2, "S", 10, 100))
+    assert sent(two, enter(1, "B", 4, 100, account=1)) == [
+        "1 accepted 1: B 4 @ 100",
+        "0 executed 1: 4 @ 100 A, 6 left",
+        "1 executed 1: 4 @ 100 R, 0 left",
+    ]
+    assert sizes(two) == ([], [(100, [6, 10])])
+    assert sent(two, enter(2, "B", 8, 100, account=1)) == [
+        "1 accepted 2: B 8 @ 100",
+        "0 executed 1: 6 @ 100 A, 0 left",
+        "1 executed 2: 6 @ 100 R, 2 left",
+        "0 executed 2: 2 @ 100 A, 8 left",
+        "1 executed 2: 2 @ 100 R, 0 left",
+    ]
+    assert sizes(two) == ([], [(100, [8])])
+
+
+def test_a_one_tick_spread_is_crossed_once(two: Exchange) -> None:
+    sent(two, enter(1, "B", 5, 100), enter(2, "S", 5, 101))
+    assert sent(two, enter(1, "B", 5, 101, account=1)) == [
+        "1 accepted 1: B 5 @ 101",
+        "0 executed 2: 5 @ 101 A, 0 left",
+        "1 executed 1: 5 @ 101 R, 0 left",
+    ]
+    assert sizes(two) == ([(100, [5])], [])
+    assert sent(two, enter(2, "B", 5, 101, account=1)) == ["1 accepted 2: B 5 @ 101"]
+    assert sizes(two) == ([(101, [5]), (100, [5])], [])
+
+
+def test_a_sweep_trades_level_by_level_and_rests_what_is_left(two: Exchange) -> None:
+    sent(two, enter(1, "S", 5, 101), enter(2, "S", 5, 102), enter(3, "S", 5, 103))
+    assert sent(two, enter(1, "B", 12, 102, account=1)) == [
+        "1 accepted 1: B 12 @ 102",
+        "0 executed 1: 5 @ 101 A, 0 left",
+        "1 executed 1: 5 @ 101 R, 7 left",
+        "0 executed 2: 5 @ 102 A, 0 left",
+        "1 executed 1: 5 @ 102 R, 2 left",
+    ]
+    assert sizes(two) == ([(102, [2])], [(103, [5])])
+
+
+def test_the_remainder_becomes_the_ask(two: Exchange) -> None:
+    sent(two, enter(1, "B", 100, 12_000), enter(2, "B", 100, 12_000))
+    assert sent(two, enter(1, "S", 309, 12_000, account=1))[-2:] == [
+        "0 executed 2: 100 @ 12000 A, 0 left",
+        "1 executed 1: 100 @ 12000 R, 109 left",
+    ]
+    assert sizes(two) == ([], [(12_000, [109])])
+
+
+def test_what_happens_behind_the_touch_leaves_the_touch_alone(two: Exchange) -> None:
+    sent(two, enter(1, "B", 5, 100), enter(2, "B", 5, 99), enter(3, "B", 5, 98))
+    sent(two, cancel(3), cancel(2, 2))
+    assert sizes(two) == ([(100, [5]), (99, [2])], [])
+    sent(two, enter(4, "B", 1, 100), replace(1, 5, 8, 100))  # the same price: 5 shares out, 8 in, at the back
+    assert sizes(two) == ([(100, [1, 8]), (99, [2])], [])
+
+
+def test_a_reprice_into_the_market_trades_at_the_resting_price(two: Exchange) -> None:
+    sent(two, enter(1, "B", 5, 99), enter(1, "S", 5, 101, account=1))
+    assert sent(two, replace(1, 2, 5, 105)) == [
+        "0 replaced 1 by 2: B 5 @ 105",
+        "1 executed 1: 5 @ 101 A, 0 left",
+        "0 executed 2: 5 @ 101 R, 0 left",
+    ]
+    assert two.book() == EMPTY
+
+
+def test_immediate_or_cancel_never_rests(two: Exchange) -> None:
+    sent(two, enter(1, "S", 4, 100))
+    assert sent(two, enter(1, "B", 10, 100, account=1, tif=IOC)) == [
+        "1 accepted 1: B 10 @ 100",
+        "0 executed 1: 4 @ 100 A, 0 left",
+        "1 executed 1: 4 @ 100 R, 6 left",
+        "1 canceled 1: 6 I",
+    ]
+    assert sent(two, enter(2, "B", 10, 100, account=1, tif=IOC)) == [
+        "1 accepted 2: B 10 @ 100",
+        "1 canceled 2: 10 I",
+    ]
+    assert two.book() == EMPTY
+
+
+def test_a_minimum_quantity_is_all_or_nothing_below_it(two: Exchange) -> None:
+    sent(two, enter(1, "S", 4, 100), enter(2, "S", 4, 101))
+    assert sent(two, enter(1, "B", 10, 101, account=1, tif=IOC, minimum=10)) == [
+        "1 accepted 1: B 10 @ 101",
+        "1 canceled 1: 10 I",
+    ]
+    assert sizes(two) == ([], [(100, [4]), (101, [4])])
+    assert sent(two, enter(2, "B", 10, 101, account=1, tif=IOC, minimum=8))[-2:] == [
+        "1 executed 2: 4 @ 101 R, 2 left",
+        "1 canceled 2: 2 I",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "heard", "left"),
+    [
+        (
+            r.ALLOW,
+            ["0 executed 1: 5 @ 100 A, 0 left", "0 executed 2: 5 @ 100 R, 3 left"]
+            + ["1 executed 1: 3 @ 100 A, 2 left", "0 executed 2: 3 @ 100 R, 0 left"],
+            ([], [(100, [2])]),
+        ),
+        (r.CANCEL_NEWEST, ["0 canceled 2: 8 Q"], ([], [(100, [5, 5])])),
+        (
+            r.CANCEL_OLDEST,
+            ["0 canceled 1: 5 Q"]
+            + ["1 executed 1: 5 @ 100 A, 0 left", "0 executed 2: 5 @ 100 R, 3 left"],
+            ([(100, [3])], []),
+        ),
+        (
+            r.DECREMENT,
+            ["0 canceled 1: 5 Q", "0 canceled 2: 5 Q"]
+            + ["1 executed 1: 3 @ 100 A, 2 left", "0 executed 2: 3 @ 100 R, 0 left"],
+            ([], [(100, [2])]),
+        ),
+    ],
+)
+def test_self_match_prevention(
+    fresh: NewExchange, policy: int, heard: list[str], left: tuple[list[object], list[object]]
+) -> None:
+    exchange = fresh(r.MATCH, accounts=({"self_match": policy}, {}))
+    sent(exchange, enter(1, "S", 5, 100), enter(1, "S", 5, 100, account=1))
+    assert sent(exchange, enter(2, "B", 8, 100)) == ["0 accepted 2: B 8 @ 100", *heard]
+    assert sizes(exchange) == left
+    assert exchange.counters().get("self_matches_prevented", 0) == (policy != r.ALLOW)
+    exchange.check_invariants()
+
+
+def test_shares_lost_to_self_match_prevention_are_spent_in_the_chain(fresh: NewExchange) -> None:
+    exchange = fresh(r.MATCH, accounts=({"self_match": r.DECREMENT},))
+    sent(exchange, enter(1, "S", 100, 100), enter(2, "B", 30, 100))
+    assert sent(exchange, replace(1, 3, 100, 101)) == ["0 replaced 1 by 3: S 70 @ 101"]
+    assert sent(exchange, cancel(3, 50)) == ["0 canceled 3: 50 U"]
+
+
+@pytest.mark.parametrize("policy", [r.CANCEL_NEWEST, r.CANCEL_OLDEST, r.DECREMENT])
+def test_a_minimum_quantity_counts_only_what_would_really_trade(fresh: NewExchange, policy: int) -> None:
+    exchange = fresh(r.MATCH, accounts=({"self_match": policy}, {}))
+    sent(exchange, enter(1, "S", 5, 100), enter(1, "S", 6, 100, account=1))
+    assert sent(exchange, enter(2, "B", 8, 100, tif=IOC, minimum=8)) == [
+        "0 accepted 2: B 8 @ 100",
+        "0 canceled 2: 8 I",
+    ]
+    assert sizes(exchange) == ([], [(100, [5, 6])])
+
+
+def test_a_filled_order_is_gone_and_its_place_in_memory_returns(fresh: NewExchange) -> None:
+    exchange = fresh(r.MATCH, accounts=({}, {}), orders=4)
+    for n in range(1, 50):  # many more than fit at once
+        assert len(sent(exchange, enter(2 * n, "S", 10, 100), enter(2 * n, "B", 10, 100, account=1))) == 4
+        assert sent(exchange, cancel(2 * n)) == []
+        assert exchange.book() == EMPTY
+    exchange.check_invariants()
+    assert exchange.counters()["ignored_stale"] == 49
+    assert exchange.counters()["fills"] == 49
+    assert "capacity_rejects" not in exchange.counters()
+
+
+def test_reused_memory_does_not_decide_who_trades_first(two: Exchange) -> None:
+    sent(two, *[enter(n, "S", 10, 100) for n in range(1, 6)])
+    sent(two, cancel(2), cancel(1), enter(6, "S", 10, 100), enter(7, "S", 10, 100))
+    heard = sent(two, enter(1, "B", 50, 100, account=1))
+    assert [line.split(":")[0] for line in heard if line.startswith("0")] == [
+        f"0 executed {n}" for n in (3, 4, 5, 6, 7)
+    ]
+
+
+def test_nothing_leaks_from_one_exchange_to_the_next(fresh: NewExchange) -> None:
+    def day() -> tuple[list[str], int]:
+        exchange = fresh(r.MATCH, accounts=({}, {}))
+        heard = sent(exchange, enter(1, "S", 10, 100), enter(1, "B", 4, 100, account=1), cancel(1), query())
+        return heard, exchange.state_hash()
+
+    assert day() == day()
+
+
+# --- numbers, totals and chains -----------------------------------------------------------------------------------
+
+
+def test_a_number_used_before_is_ignored_and_counted(two: Exchange) -> None:
+    sent(two, enter(1, "B", 10, 100, account=1), enter(1, "S", 500, 200))
+    assert sent(two, enter(1, "S", 900, 100)) == []  # it would have traded
+    assert sent(two, enter(0, "S", 900, 100)) == []
+    assert sizes(two) == ([(100, [10])], [(200, [500])])
+    assert two.counters()["ignored_duplicates"] == 2
+    assert sent(two, enter(5, "S", 0, 100)) == ["0 rejected 5: INVALID_QUANTITY"]
+    assert sent(two, enter(5, "S", 10, 300)) == []  # a rejected number is used up
+    assert sent(two, enter(4, "S", 10, 300)) == []
+    assert sent(two, query()) == ["0 next number 6"]
+
+
+def test_the_last_number_of_all_is_followed_by_none(two: Exchange) -> None:
+    last = 2**32 - 1
+    assert sent(two, enter(last, "S", 5, 100), query()) == [f"0 accepted {last}: S 5 @ 100", "0 next number 0"]
+    assert sent(two, enter(last, "S", 5, 100), enter(0, "S", 5, 100)) == []
+    assert sent(two, cancel(last)) == [f"0 canceled {last}: 5 U"]
+
+
+def test_a_cancel_names_the_new_total(two: Exchange) -> None:
+    sent(two, enter(1, "S", 500, 100))
+    assert sent(two, cancel(1, 600), cancel(1, 500)) == []
+    assert sent(two, cancel(1, 100)) == ["0 canceled 1: 400 U"]
+    assert sent(two, cancel(1, 100)) == []
+    assert "ignored_stale" not in two.counters()
+    assert sent(two, cancel(9)) == []
+    assert two.counters()["ignored_stale"] == 1
+
+
+@pytest.mark.parametrize(("intended", "heard"), [(0, "300 U"), (300, "200 U"), (100, "300 U")])
+def test_a_cancel_after_executions(two: Exchange, intended: int, heard: str) -> None:
+    sent(two, enter(1, "S", 500, 100), enter(1, "B", 200, 100, account=1))
+    assert sent(two, cancel(1, intended)) == [f"0 canceled 1: {heard}"]
+    assert sent(two, cancel(1, intended)) == []
+    two.check_invariants()
+
+
+def test_a_partial_cancel_keeps_the_place(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(2, "S", 10, 100), cancel(1, 5))
+    assert two.queue_ahead(0, 2) == 5
+    assert sizes(two) == ([], [(100, [5, 10])])
+
+
+def test_a_chain_of_replaces_counts_what_was_executed(two: Exchange) -> None:
+    sent(two, enter(1, "S", 500, 100), enter(1, "B", 100, 100, account=1))
+    assert sent(two, replace(1, 2, 500, 101)) == ["0 replaced 1 by 2: S 400 @ 101"]
+    assert sent(two, replace(2, 3, 600, 100)) == ["0 replaced 2 by 3: S 500 @ 100"]
+    assert sent(two, enter(2, "B", 50, 100, account=1))[1] == "0 executed 3: 50 @ 100 A, 450 left"
+    assert sent(two, cancel(3, 200)) == ["0 canceled 3: 400 U"]
+    assert sent(two, replace(3, 4, 150, 100)) == ["0 canceled 3: 50 U"]  # no more than was executed
+    assert sent(two, query()) == ["0 next number 4"]  # and the new number was not used up
+    two.check_invariants()
+
+
+def test_a_replace_goes_to_the_back_of_the_queue(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(2, "S", 20, 100), replace(1, 3, 10, 100))
+    assert sizes(two) == ([], [(100, [20, 10])])
+    assert (two.queue_ahead(0, 2), two.queue_ahead(0, 3), two.queue_ahead(0, 1)) == (0, 20, None)
+
+
+def test_a_replace_of_an_order_that_is_not_live_is_silent(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(1, "B", 10, 100, account=1))
+    assert sent(two, replace(1, 2, 20, 100), replace(8, 2, 20, 100), cancel(1)) == []
+    assert two.counters()["ignored_stale"] == 3
+    assert sent(two, query()) == ["0 next number 2"]
+
+
+def test_a_replace_with_a_used_number_is_silent(two: Exchange) -> None:
+    sent(two, enter(4, "S", 10, 100))
+    assert sent(two, replace(4, 4, 20, 100), replace(4, 3, 20, 100), replace(4, 3, 0, 100)) == []
+    assert two.counters()["ignored_duplicates"] == 3
+    assert sizes(two) == ([], [(100, [10])])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"quantity": 0},
+        {"quantity": 1_000_000},
+        {"price": 0},
+        {"price": 20_050},
+        {"price": r.MAX_PRICE + 200},
+        {"price": -20_000},
+        {"tif": "6"},
+        {"display": "N"},
+        {"iso": " "},
+        {"side": "B"},
+        {"side": "X"},
+        {"detail": 0x0B},
+    ],
+)
+def test_a_replace_with_invalid_details_cancels_the_original(two: Exchange, bad: dict[str, object]) -> None:
+    sent(two, enter(1, "S", 10, 20_000))
+    fields = {"quantity": 10, "price": 20_000} | bad
+    assert sent(two, replace(1, 2, **fields)) == ["0 canceled 1: 10 U"]  # type: ignore[arg-type]
+    assert sent(two, query()) == ["0 next number 2"]
+    assert two.book() == EMPTY
+
+
+def test_a_buyer_may_not_be_turned_into_a_seller(two: Exchange) -> None:
+    sent(two, enter(1, "B", 10, 100), enter(2, "B", 10, 100))
+    assert sent(two, replace(1, 3, 10, 101, side="B")) == ["0 replaced 1 by 3: B 10 @ 101"]
+    assert sent(two, replace(2, 4, 10, 101, side="S")) == ["0 canceled 2: 10 U"]
+
+
+def test_a_refused_replace_leaves_the_original_where_it_was(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(2, "S", 10, 100), trading_state("H"))
+    assert sent(two, replace(1, 3, 20, 100)) == ["0 rejected 3: HALTED"]
+    assert sent(two, query()) == ["0 next number 4"]
+    sent(two, trading_state("T"))
+    assert sent(two, replace(1, 4, 20, MARKET)) == ["0 rejected 4: QUOTE_UNAVAILABLE"]
+    assert two.queue_ahead(0, 2) == 10
+
+
+def test_a_replace_to_market_takes_what_there_is(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 300), enter(1, "B", 4, 100, account=1))
+    assert sent(two, replace(1, 2, 10, MARKET)) == [
+        f"0 replaced 1 by 2: S 10 @ {MARKET}",
+        "1 executed 1: 4 @ 100 A, 0 left",
+        "0 executed 2: 4 @ 100 R, 6 left",
+        "0 canceled 2: 6 I",
+    ]
+
+
+def test_modify_takes_shares_off_or_changes_the_kind_of_sale(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(2, "S", 10, 100), enter(1, "B", 2, 100, account=1))
+    assert sent(two, modify(1, "S", 7)) == ["0 modified 1: S 5"]
+    assert sent(two, modify(1, "S", 7), modify(1, "S", 99)) == []  # no change; an increase is ignored
+    assert sent(two, modify(1, "E", 99)) == ["0 modified 1: E 5"]
+    assert sent(two, modify(1, "S", 7)) == []  # exempt does not turn back
+    assert sent(two, modify(1, "T", 6)) == ["0 modified 1: T 4"]
+    assert sent(two, modify(1, "B", 5), modify(9, "S", 5)) == []
+    assert sizes(two) == ([], [(100, [4, 10])])
+    assert sent(two, modify(1, "T", 2)) == ["0 canceled 1: 4 U"]
+    assert sent(two, modify(1, "T", 2)) == []
+    assert two.counters()["ignored_stale"] == 4
+    assert two.counters()["orders_modified"] == 3
+
+
+def test_another_client_can_do_nothing_to_my_order(two: Exchange) -> None:
+    sent(two, enter(1, "S", 10, 100), enter(1, "S", 20, 200, account=1))
+    intruder = sent(two, cancel(1, account=1), replace(1, 2, 5, 100, account=1), modify(1, "S", 1, account=1))
+    assert intruder == ["1 canceled 1: 20 U"]  # his own number 1
+    assert sizes(two) == ([], [(100, [10])])
+
+
+# --- halts, markets, mass cancels ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", "HPQ")
+def test_a_halted_stock_takes_no_orders_but_lets_them_go(two: Exchange, state: str) -> None:
+    sent(two, enter(1, "S", 10, 100), trading_state(state))
+    assert sent(two, enter(2, "B", 10, 100)) == ["0 rejected 2: HALTED"]
+    assert sent(two, modify(1, "S", 5), cancel(1)) == ["0 modified 1: S 5", "0 canceled 1: 5 U"]
+    sent(two, trading_state("T"))
+    assert sent(two, enter(3, "B", 10, 100)) == ["0 accepted 3: B 10 @ 100"]
+
+
+@pytest.mark.parametrize("price", r.MARKET_PRICES)
+def test_a_market_order_takes_any_price_and_does_not_rest(two: Exchange, price: int) -> None:
+    sent(two, enter(1, "S", 5, 100), enter(2, "S", 5, 90_000))
+    assert sent(two, enter(1, "B", 12, price, account=1)) == [
+        f"1 accepted 1: B 12 @ {price}",
+        "0 executed 1: 5 @ 100 A, 0 left",
+        "1 executed 1: 5 @ 100 R, 7 left",
+        "0 executed 2: 5 @ 90000 A, 0 left",
+        "1 executed 1: 5 @ 90000 R, 2 left",
+        "1 canceled 1: 2 I",
+    ]
+    assert sent(two, enter(2, "B", 12, price, account=1)) == ["1 rejected 2: QUOTE_UNAVAILABLE"]
+
+
+def test_cancel_all_goes_oldest_first_over_all_instruments(fresh: NewExchange) -> None:
+    exchange = fresh(r.MATCH, accounts=({}, {}), instruments=3)
+    sent(
+        exchange,
+        enter(1, "S", 1, 100, instrument=2),
+        enter(2, "S", 2, 100, instrument=0),
+        enter(1, "S", 9, 100, instrument=0, account=1),
+        enter(3, "B", 3, 50, instrument=2),
+        replace(1, 4, 4, 100),
+    )
+    assert sent(exchange, cancel_all("E")) == [
+        "0 canceled 2: 2 E",
+        "0 canceled 3: 3 E",
+        "0 canceled 4: 4 E",
+    ]
+    assert sent(exchange, cancel_all("E")) == []
+    assert exchange.account(1)["open_orders"] == 1
+
+
+def test_the_kill_switch_cancels_everything_and_refuses_more(two: Exchange) -> None:
+    sent(two, enter(1, "S", 5, 100), enter(2, "B", 5, 50))
+    assert sent(two, kill_switch(True)) == ["0 canceled 1: 5 S", "0 canceled 2: 5 S"]
+    assert sent(two, enter(3, "S", 5, 100)) == ["0 rejected 3: FIRM_NOT_AUTHORIZED"]
+    assert sent(two, enter(1, "S", 5, 100, account=1)) == ["1 accepted 1: S 5 @ 100"]
+    assert sent(two, kill_switch(False), enter(4, "S", 5, 100)) == ["0 accepted 4: S 5 @ 100"]

@@ -162,7 +162,7 @@ class Replay:
     def _send_repacked(self) -> None:
         symbol_filter = SymbolFilter(self._symbols) if self._symbols else None
         pace = Pace(self._speed, self._line.now_ns())
-        self._begin_session(self._new_session_name(), 1)
+        self._begin_session(self._new_session_name())
         for chunk in self.capture.chunks():
             if self._stopped:
                 break
@@ -240,7 +240,7 @@ class Replay:
 
     def _send_packet(self, packet: CapturedPacket, session: str) -> None:
         count = 0 if packet.count == END_OF_SESSION_COUNT else packet.count
-        self._begin_session(session, packet.sequence)
+        self._begin_session(session)
         if count:
             bounds = [0]
             for _ in range(count):
@@ -254,14 +254,14 @@ class Replay:
         self._sessions_named += 1
         return self._session_prefix + _base36(self._sessions_named, 3)
 
-    def _begin_session(self, session: str, first: int) -> None:
+    def _begin_session(self, session: str) -> None:
         self._session = session
         if session not in self._stores:
             if len(self._stores) == _SESSIONS_KEPT:
                 oldest = next(iter(self._stores))
                 del self._stores[oldest], self._next[oldest]
             self._stores[session] = SentMessages(self._window_bytes)
-            self._next[session] = first
+            self._next[session] = 1
 
     def _send(self, packet: bytes) -> None:
         for each in self.faults.apply(packet):

@@ -69,6 +69,8 @@ class NaiveBook:
                 order = self.orders[m.order_reference_number]
                 assert order[2] == self.best(order[0], order[1]), "an execution hits the best price"
                 assert self.oldest(*order[:3]) == m.order_reference_number, "and the oldest order there"
+                if isinstance(m, itch.OrderExecutedWithPrice):
+                    assert m.execution_price - order[2] == (100 if order[1] == "B" else -100), "improved by a tick"
                 order[3] -= m.executed_shares
                 assert m.executed_shares > 0
                 assert order[3] >= 0

@@ -515,6 +515,15 @@ def test_the_real_day_arrives_whole_at_maximum_speed(listener) -> None:
     assert listener.messages == list(capture.messages())
 
 
+def test_wake_ends_a_wait_of_an_hour() -> None:
+    with UdpLine(("127.0.0.1", 9)) as line:
+        waiter = threading.Thread(target=line.wait, args=[line.now_ns() + 3_600 * SECOND_NS], daemon=True)
+        waiter.start()
+        line.wake()
+        waiter.join(timeout=30)
+        assert not waiter.is_alive()
+
+
 def test_stop_wakes_a_replay_that_waits_for_a_distant_message(day) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
         feed.bind(("127.0.0.1", 0))

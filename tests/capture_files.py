@@ -4,7 +4,10 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from venue.wire import itch
+from venue.wire.moldudp64 import Request
 
+SECOND_NS = 1_000_000_000
+OPEN_NS = 34_200 * SECOND_NS
 MULTICAST = ("206.200.127.138", "233.54.12.111", 26477)
 
 
@@ -29,6 +32,14 @@ def delete_order(reference: int, timestamp: int, locate: int = 1) -> bytes:
 
 def system_event(code: str, timestamp: int) -> bytes:
     return itch.SystemEvent(stock_locate=0, tracking_number=0, timestamp=timestamp, event_code=code).encode()
+
+
+def every(interval_ns: int, count: int) -> list[bytes]:
+    return [add_order(i, OPEN_NS + i * interval_ns) for i in range(count)]
+
+
+def ask(session: str, sequence: int, count: int) -> bytes:
+    return Request(session=session, sequence=sequence, count=count).encode()
 
 
 def binary_file(messages: Iterable[bytes]) -> bytes:

@@ -1,42 +1,40 @@
-import json
-import signal
-import socket
-import subprocess
-import sys
-import threading
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from capture_files import add_order, binary_file, delete_order, ethernet, ipv4, pcap, system_event, udp
+from capture_files import (
+    OPEN_NS,
+    SECOND_NS,
+    add_order,
+    ask,
+    binary_file,
+    delete_order,
+    ethernet,
+    every,
+    ipv4,
+    pcap,
+    system_event,
+    udp,
+)
 from shared import SHARED_DATA, needs_shared
 from venue.wire.moldudp64 import (
     Packet,
     Receiver,
-    Request,
     decode_packet,
     encode_packet,
     end_of_session,
     events,
     heartbeat,
 )
-from venue.wire.moldudp64.receiver import RECOVERY
 from venue_clients.capture import Capture, open_capture
-from venue_clients.commands_replay import replay as replay_command
-from venue_clients.faults import Faults
-from venue_clients.line import Address, UdpLine
+from venue_clients.line import Address
 from venue_clients.replay import Replay
 from venue_clients.sent import SentMessages
-
-SECOND_NS = 1_000_000_000
-OPEN_NS = 34_200 * SECOND_NS
 
 
 class FakeLine:
@@ -93,14 +91,6 @@ def day(tmp_path: Path):
         return open_capture(path)
 
     return write
-
-
-def every(interval_ns: int, count: int) -> list[bytes]:
-    return [add_order(i, OPEN_NS + i * interval_ns) for i in range(count)]
-
-
-def ask(session: str, sequence: int, count: int) -> bytes:
-    return Request(session=session, sequence=sequence, count=count).encode()
 
 
 # Pacing
@@ -383,244 +373,3 @@ def test_the_real_pcap_is_replayed_packet_by_packet() -> None:
     assert sum(event.count for event in delivered) == 269
     assert not [event for event in happened if isinstance(event, events.GapDetected | events.Malformed)]
     assert receiver.expected == 14_757_970
-
-
-# Faults
-
-
-def faulty(seed: int, **rates: float) -> tuple[list[int], Faults]:
-    faults = Faults(**rates, seed=seed)
-    out = [packet for i in range(2_000) for packet in faults.apply(i.to_bytes(2, "big"))] + faults.flush()
-    return [int.from_bytes(packet, "big") for packet in out], faults
-
-
-def test_faults_are_the_same_for_the_same_seed() -> None:
-    assert faulty(3, drop=5, duplicate=5, reorder=5)[0] == faulty(3, drop=5, duplicate=5, reorder=5)[0]
-    assert faulty(3, drop=5, duplicate=5, reorder=5)[0] != faulty(4, drop=5, duplicate=5, reorder=5)[0]
-
-
-def test_faults_come_as_often_as_asked_for() -> None:
-    out, faults = faulty(1, drop=5)
-    assert faults.dropped == 2_000 - len(out) == pytest.approx(100, abs=40)
-    assert out == sorted(out)
-    out, faults = faulty(1, duplicate=5)
-    assert faults.duplicated == len(out) - 2_000 == pytest.approx(100, abs=40)
-    out, faults = faulty(1, reorder=5)
-    assert faults.reordered == sum(a > b for a, b in pairwise(out)) == pytest.approx(100, abs=40)
-    assert sorted(out) == list(range(2_000))
-    assert faulty(1)[0] == list(range(2_000))
-    assert faulty(1, drop=100)[0] == []
-    assert sorted(faulty(1, reorder=100)[0]) == list(range(2_000))
-
-
-@pytest.mark.parametrize("rates", [{"drop": -1}, {"duplicate": 101}, {"reorder": float("nan")}])
-def test_impossible_rates_are_refused(rates) -> None:
-    with pytest.raises(ValueError, match="percentage"):
-        Faults(**rates)
-
-
-# Over real sockets: a receiver beside the replay
-
-
-class Listener(threading.Thread):
-    """Receives a feed until its end, asking for what is missing; keeps the messages in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.messages: list[bytes] = []
-        self.lost = self.asked = 0
-        self.feed = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.feed.bind(("127.0.0.1", 0))
-        self.recovery = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.recovery.bind(("127.0.0.1", 0))
-        self.recovery.settimeout(10)
-        self.feed.settimeout(0.02)
-        self.request_address: tuple[str, int] = ("", 0)
-        self.receiver = Receiver(join="start", max_requests=50)
-
-    def run(self) -> None:
-        now = 0
-        while True:
-            try:
-                happened = self.receiver.receive(0, self.feed.recv(65_536), now)
-            except TimeoutError:
-                now += 100_000_000  # nothing for a while: what is overdue is asked for again
-                happened = self.receiver.handle_timer(now)
-            if self._handle(happened, now):
-                return
-
-    def _handle(self, happened: list[events.FeedEvent], now: int) -> bool:
-        queue = deque(happened)
-        while queue:
-            match queue.popleft():
-                case events.Deliver() as deliver:
-                    self.messages += deliver.messages
-                case events.RequestGap(session=session, first=first, count=count):
-                    self.asked += 1
-                    self.recovery.sendto(ask(session, first, count), self.request_address)
-                    queue.extend(self.receiver.receive(RECOVERY, self.recovery.recv(65_536), now))
-                case events.MessagesLost(count=count):
-                    self.lost += count
-                case events.EndOfSession():
-                    return True
-        return False
-
-    def close(self) -> None:
-        self.feed.close()
-        self.recovery.close()
-
-
-@pytest.fixture
-def listener():
-    thread = Listener()
-    yield thread
-    thread.close()
-
-
-def run_against(listener: Listener, capture, **options) -> Replay:
-    with UdpLine(listener.feed.getsockname()) as line:
-        listener.request_address = line.request_address
-        listener.start()
-        player = Replay(capture, line, linger_s=5, **options)
-        sender = threading.Thread(target=player.run)
-        sender.start()
-        listener.join()
-        player.stop()
-        sender.join()
-    return player
-
-
-@pytest.mark.parametrize("speed", [None, 1.0])
-def test_lost_doubled_and_reordered_packets_are_recovered_over_udp(day, listener, speed) -> None:
-    messages = every(10_000, 20_000)
-    faults = Faults(drop=5, duplicate=5, reorder=5, seed=11)
-    player = run_against(listener, day(messages), speed=speed, faults=faults)
-    assert min(faults.dropped, faults.duplicated, faults.reordered) > 5
-    assert listener.messages == messages
-    assert listener.lost == 0
-    assert player.stats.requests >= 1
-    assert player.stats.retransmitted >= faults.dropped
-
-
-def test_a_receiver_that_missed_everything_gets_it_from_the_request_server(day, listener) -> None:
-    messages = every(0, 5_000)
-    run_against(listener, day(messages), speed=None, faults=Faults(drop=100))
-    assert listener.messages == messages
-
-
-@needs_shared
-def test_the_real_day_arrives_whole_at_maximum_speed(listener) -> None:
-    capture = open_capture(SHARED_DATA / "itch" / "aapl-20200130-10k.itch")
-    run_against(listener, capture, speed=None)
-    assert listener.messages == list(capture.messages())
-
-
-def test_wake_ends_a_wait_of_an_hour() -> None:
-    with UdpLine(("127.0.0.1", 9)) as line:
-        waiter = threading.Thread(target=line.wait, args=[line.now_ns() + 3_600 * SECOND_NS], daemon=True)
-        waiter.start()
-        line.wake()
-        waiter.join(timeout=30)
-        assert not waiter.is_alive()
-
-
-def test_stop_wakes_a_replay_that_waits_for_a_distant_message(day) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
-        feed.bind(("127.0.0.1", 0))
-        feed.settimeout(30)
-        with UdpLine(feed.getsockname()) as line:
-            player = Replay(day([add_order(1, OPEN_NS), add_order(2, OPEN_NS + 3_600 * SECOND_NS)]), line)
-            sender = threading.Thread(target=player.run)
-            sender.start()
-            assert decode_packet(feed.recv(2_048)).count == 1
-            player.stop()
-            sender.join(timeout=30)
-            assert not sender.is_alive()
-            assert decode_packet(feed.recv(2_048)).count == END
-
-
-def test_multicast_over_loopback(day) -> None:
-    group = "239.255.77.77"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
-        feed.bind((group, 0))
-        feed.setsockopt(
-            socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton("127.0.0.1")
-        )
-        feed.settimeout(30)
-        for interface in ("127.0.0.1", "lo"):
-            with UdpLine((group, feed.getsockname()[1]), interface=interface, ttl=0) as line:
-                assert line.request_address[0] == "127.0.0.1"
-                Replay(day(every(0, 3)), line, linger_s=0).run()
-            assert [decode_packet(feed.recv(2_048)).count for _ in range(2)] == [3, END]
-
-
-def test_a_line_that_cannot_be_is_one_clear_error() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
-        other.bind(("127.0.0.1", 0))
-        port = other.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot answer requests at 127.0.0.1:{port}: Address already in use"):
-            UdpLine(("127.0.0.1", 9), request_port=port)
-    with pytest.raises(OSError, match="no multicast address"):
-        UdpLine(("127.0.0.1", 9), interface="lo")
-    with pytest.raises(OSError, match="no network interface 'nonesuch'"):
-        UdpLine(("239.255.77.77", 9), interface="nonesuch")
-
-
-# The command
-
-APP = typer.Typer()
-APP.command()(replay_command)
-
-
-def test_command_prints_a_summary(day) -> None:
-    path = day(every(1_000, 500)).path
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
-        feed.bind(("127.0.0.1", 0))
-        arguments = [str(path), "--to", f"127.0.0.1:{feed.getsockname()[1]}", "--speed", "max", "--json"]
-        result = CliRunner().invoke(APP, arguments)
-        assert result.exit_code == 0, result.output
-        summary = json.loads(result.stdout)
-        assert (summary["messages"], summary["packets"], summary["loops"]) == (500, 14, 1)
-        assert (summary["refused"], summary["interrupted"], summary["kind"]) == (0, False, "BinaryFILE")
-        assert "re-requests at 127.0.0.1:" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (["/no/such/file"], "cannot read /no/such/file: no such file or directory"),
-        (["FILE", "--speed", "fast"], "--speed is a factor above 0, or max, not 'fast'"),
-        (["FILE", "--speed", "nan"], "--speed is a factor above 0, or max, not 'nan'"),
-        (["FILE", "--to", "26477"], "--to takes HOST:PORT"),
-        (["FILE", "--to", "127.0.0.1:99999"], "--to takes HOST:PORT"),
-        (["FILE", "--interface", "lo"], "no multicast address"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(day, arguments, reason) -> None:
-    path = str(day(every(0, 1)).path)
-    result = CliRunner().invoke(APP, [path if argument == "FILE" else argument for argument in arguments])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("venue replay: ")
-    assert reason in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_ctrl_c_ends_with_the_summary_and_exit_code_130(day) -> None:
-    path = day(every(3_600 * SECOND_NS, 2)).path
-    code = "import typer; from venue_clients.commands_replay import replay; typer.run(replay)"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
-        feed.bind(("127.0.0.1", 0))
-        feed.settimeout(60)
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, str(path), "--to", f"127.0.0.1:{feed.getsockname()[1]}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert decode_packet(feed.recv(2_048)).count == 1  # it is under way, and the signal handler in place
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert out.startswith("1 messages in 1 packets, 0.0 recorded seconds in ")
-    assert out.count("\n") == 1
-    assert "Traceback" not in err

@@ -1,0 +1,544 @@
+"""TradingClient against a scripted exchange on loopback, with the real server side of SoupBinTCP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import pytest
+import uvloop
+
+from venue.wire import ouch
+from venue.wire.layout import WireError
+from venue.wire.soupbintcp import LoginRequested, LogoutRequested, ServerEvent, ServerSession, Unsequenced
+from venue_clients.prices import MARKET_PRICE, PriceError, dollars, ticks
+from venue_clients.trading import DisconnectedError, LoginRejectedError, Status, TradingClient, TradingError
+
+Answer = Callable[[ouch.InboundMessage], list[ouch.OutboundMessage]]
+
+
+def accepted(enter: ouch.EnterOrder, reference: int = 1) -> ouch.Accepted:
+    return ouch.Accepted(
+        timestamp=1,
+        user_ref_num=enter.user_ref_num,
+        side=enter.side,
+        quantity=enter.quantity,
+        symbol=enter.symbol,
+        price=enter.price,
+        time_in_force=enter.time_in_force,
+        display=enter.display,
+        order_reference_number=reference,
+        capacity=enter.capacity,
+        intermarket_sweep_eligibility="N",
+        cross_type="N",
+        order_state="L",
+        cl_ord_id=enter.cl_ord_id,
+    )
+
+
+def executed(user_ref: int, quantity: int, price: int) -> ouch.Executed:
+    return ouch.Executed(
+        timestamp=2, user_ref_num=user_ref, quantity=quantity, price=price, liquidity_flag="R", match_number=1
+    )
+
+
+def canceled(user_ref: int, quantity: int, reason: str = "U") -> ouch.Canceled:
+    return ouch.Canceled(timestamp=3, user_ref_num=user_ref, quantity=quantity, reason=reason)
+
+
+class Exchange:
+    """Answers orders with what the test scripts, and keeps the session: connections come and go, it stays."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.heard: list[ouch.InboundMessage] = []
+        self.logins: list[int] = []
+        """The sequence numbers asked for."""
+        self.last_user_ref = 0
+        self.deaf = False
+        """Loses what clients send, as a network that breaks does."""
+        self.mute = False
+        """Handles what clients send, but its answers do not arrive: they are only kept."""
+        self.refuse: str | None = None
+        self.answer: Answer = self.accept_everything
+        self._links: list[tuple[ServerSession, asyncio.Transport]] = []
+        self._server: asyncio.Server | None = None
+        self.gone: list[asyncio.Event] = []
+        self.port = 0
+
+    def accept_everything(self, message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        return [accepted(message)] if isinstance(message, ouch.EnterOrder) else []
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Link(self), "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop_listening(self) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def stop(self) -> None:
+        await self.stop_listening()
+        self.cut()
+        for gone in self.gone:
+            await gone.wait()
+
+    def cut(self) -> None:
+        """All connections break."""
+        for _, transport in self._links:
+            transport.abort()
+        self._links.clear()
+
+    def say(self, *messages: ouch.OutboundMessage) -> None:
+        for message in messages:
+            self.sent.append(message.encode())
+            if self._links and not self.mute:
+                session, transport = self._links[-1]
+                session.send_sequenced(self.sent[-1])
+                transport.write(session.data_to_send())
+
+    def end(self) -> None:
+        session, transport = self._links[-1]
+        session.end_session()
+        transport.write(session.data_to_send())
+        transport.close()
+
+    def login(self, session: ServerSession, transport: asyncio.Transport, login: LoginRequested) -> list[ServerEvent]:
+        self.logins.append(login.sequence)
+        now = time.monotonic_ns()
+        if self.refuse:
+            session.reject_login("S" if self.refuse == "S" else "A", now)
+            transport.write(session.data_to_send())
+            transport.close()
+            return []
+        first = min(login.sequence or len(self.sent) + 1, len(self.sent) + 1)
+        events = session.accept_login("MONDAY0001", first, now)
+        for payload in self.sent[first - 1 :]:
+            session.send_sequenced(payload)
+        for _, older in self._links:
+            older.abort()
+        self._links = [(session, transport)]
+        return events
+
+    def hear(self, payload: bytes) -> None:
+        if self.deaf:
+            return
+        message = ouch.decode_inbound(payload)
+        self.heard.append(message)
+        if isinstance(message, ouch.AccountQuery):
+            self.say(ouch.AccountQueryResponse(timestamp=0, next_user_ref_num=self.last_user_ref + 1))
+        elif isinstance(message, ouch.EnterOrder) and message.user_ref_num <= self.last_user_ref:
+            pass  # a number used before
+        else:
+            self.last_user_ref = max(self.last_user_ref, getattr(message, "user_ref_num", 0))
+            self.say(*self.answer(message))
+
+
+class _Link(asyncio.Protocol):
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._session = ServerSession(time.monotonic_ns())
+        self._gone = asyncio.Event()
+        exchange.gone.append(self._gone)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+
+    def data_received(self, data: bytes) -> None:
+        events = self._session.receive(data, time.monotonic_ns())
+        while events:
+            event = events.pop(0)
+            match event:
+                case LoginRequested():
+                    events += self._exchange.login(self._session, self._transport, event)
+                    self._transport.write(self._session.data_to_send())
+                case Unsequenced():
+                    self._exchange.hear(event.payload)
+                case LogoutRequested():
+                    self._transport.close()
+                case _:
+                    raise AssertionError(event)
+
+
+Story = Callable[[Exchange, TradingClient], Awaitable[None]]
+
+
+def play(
+    story: Story, exchange: Exchange | None = None, *, sequence: int = 1, runner: Callable = asyncio.run
+) -> Exchange:
+    exchange = exchange or Exchange()
+
+    async def run() -> None:
+        await exchange.start()
+        try:
+            async with asyncio.timeout(20):
+                client = await connect(exchange, sequence)
+                async with client:
+                    await story(exchange, client)
+        finally:
+            await exchange.stop()
+
+    runner(run())
+    return exchange
+
+
+async def connect(exchange: Exchange, sequence: int = 1) -> TradingClient:
+    return await TradingClient.connect("127.0.0.1", exchange.port, "TRADER", "venue", sequence=sequence)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  both sides run in this loop: their turn comes with each pass
+        await asyncio.sleep(0)
+
+
+async def take(client: TradingClient, count: int) -> list[tuple[int, str]]:
+    """Numbers and kinds of the next messages."""
+    return [(number, type(message).__name__) for number, message in [await anext(client) for _ in range(count)]]
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_an_order_is_accepted_and_filled(runner: Callable) -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        user_ref = client.enter("AAPL", "B", 100, ticks("189.50"), cl_ord_id="first")
+        assert client.view.orders[user_ref].status is Status.PENDING
+        assert await take(client, 2) == [(1, "AccountQueryResponse"), (2, "Accepted")]
+        exchange.say(executed(user_ref, 40, ticks("189.49")), executed(user_ref, 60, ticks("189.50")))
+        assert await take(client, 2) == [(3, "Executed"), (4, "Executed")]
+        order = client.view.orders[user_ref]
+        assert (user_ref, order.status, order.open, order.executed) == (1, Status.DONE, 0, 100)
+        assert str(order.average_price) == "189.496"
+        assert client.view.positions == {"AAPL": 100}
+
+    exchange = play(story, runner=runner)
+    assert [type(message).__name__ for message in exchange.heard] == ["AccountQuery", "EnterOrder"]
+    assert exchange.logins == [0]
+
+
+def test_a_second_client_learns_the_past_and_the_next_number() -> None:
+    """The first login asks for nothing: only so is the answer to the query surely the answer to this one."""
+
+    async def first(exchange: Exchange, client: TradingClient) -> None:
+        client.enter("AAPL", "B", 100, ticks("189.50"))
+        client.enter("AAPL", "S", 10, ticks("190"))
+        await take(client, 3)
+
+    async def second(exchange: Exchange, client: TradingClient) -> None:
+        assert exchange.logins == [0, 0, 1]
+        assert client.view.next_user_ref == 3
+        assert [order.user_ref for order in client.view.live()] == [1, 2]
+        kinds = ["AccountQueryResponse", "Accepted", "Accepted", "AccountQueryResponse"]
+        assert await take(client, 4) == list(enumerate(kinds, 1))
+        assert client.enter("MSFT", "B", 1, ticks("400")) == 3
+        assert await take(client, 1) == [(5, "Accepted")]
+
+    play(second, play(first))
+
+
+def test_from_now_on_means_without_the_past() -> None:
+    async def first(exchange: Exchange, client: TradingClient) -> None:
+        client.enter("AAPL", "B", 100, ticks("189.50"))
+        await take(client, 2)
+
+    async def second(exchange: Exchange, client: TradingClient) -> None:
+        assert client.view.orders == {}
+        assert client.enter("AAPL", "B", 1, ticks("1")) == 2
+        assert await take(client, 2) == [(3, "AccountQueryResponse"), (4, "Accepted")]
+        exchange.say(executed(1, 1, ticks("189.50")))  # of an order from before
+        assert await take(client, 1) == [(5, "Executed")]
+        assert client.view.unknown == 1
+
+    play(second, play(first), sequence=0)
+
+
+def test_a_lost_connection_resumes_without_gap_or_repeat() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        user_ref = client.enter("AAPL", "B", 100, ticks("189.50"))
+        assert await take(client, 2) == [(1, "AccountQueryResponse"), (2, "Accepted")]
+        exchange.cut()
+        exchange.say(executed(user_ref, 30, ticks("189.50")), executed(user_ref, 30, ticks("189.50")))
+        assert await take(client, 2) == [(3, "Executed"), (4, "Executed")]
+        exchange.say(executed(user_ref, 40, ticks("189.50")))
+        assert await take(client, 1) == [(5, "Executed")]
+        assert client.view.positions == {"AAPL": 100}
+
+    exchange = play(story)
+    assert exchange.logins == [0, 3]
+
+
+def test_orders_that_got_lost_are_sent_again_in_their_order() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        exchange.deaf = True
+        first = client.enter("AAPL", "B", 100, ticks("189.50"))
+        second = client.enter("AAPL", "B", 200, ticks("189.40"))
+        await asyncio.sleep(0)
+        exchange.cut()
+        exchange.deaf = False
+        assert await take(client, 3) == [(1, "AccountQueryResponse"), (2, "Accepted"), (3, "Accepted")]
+        assert client.view.orders[first].is_live
+        assert client.view.orders[second].is_live
+
+    exchange = play(story)
+    assert [getattr(message, "user_ref_num", None) for message in exchange.heard] == [None, 1, 2]
+
+
+def test_orders_that_arrived_although_their_answers_did_not_are_not_doubled() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        await take(client, 1)
+        exchange.mute = True
+        client.enter("AAPL", "B", 100, ticks("189.50"))
+        await until(lambda: len(exchange.heard) == 2)
+        exchange.cut()
+        exchange.mute = False
+        assert await take(client, 1) == [(2, "Accepted")]
+        assert client.enter("AAPL", "B", 1, ticks("1")) == 2
+        assert await take(client, 1) == [(3, "Accepted")]
+
+    exchange = play(story)
+    entered = [message.user_ref_num for message in exchange.heard if isinstance(message, ouch.EnterOrder)]
+    assert entered == [1, 1, 2]
+    assert len(exchange.sent) == 3
+
+
+def test_answered_messages_are_not_sent_again() -> None:
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        match message:
+            case ouch.EnterOrder():
+                return [accepted(message)]
+            case ouch.CancelOrder():
+                return [canceled(message.user_ref_num, 50)]
+            case ouch.ModifyOrder():
+                return [ouch.Modified(timestamp=0, user_ref_num=message.user_ref_num, side="T", quantity=40)]
+        raise AssertionError(message)
+
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        user_ref = client.enter("AAPL", "S", 100, ticks("189.50"))
+        client.cancel(user_ref, 50)
+        client.modify(user_ref, "T", 40)
+        await take(client, 4)
+        order = client.view.orders[user_ref]
+        assert (order.open, order.side, order.status) == (40, "T", Status.LIVE)
+        before = len(exchange.heard)
+        exchange.cut()
+        exchange.say(executed(user_ref, 40, ticks("189.50")))
+        await take(client, 1)
+        assert exchange.heard[before:] == []
+        assert client.view.positions == {"AAPL": -40}
+
+    exchange = Exchange()
+    exchange.answer = answer
+    play(story, exchange)
+
+
+def test_a_replace_goes_on_under_the_new_number() -> None:
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        if isinstance(message, ouch.EnterOrder):
+            return [accepted(message), executed(message.user_ref_num, 100, ticks("10"))]
+        assert isinstance(message, ouch.ReplaceOrder)
+        return [
+            ouch.Replaced(
+                timestamp=4,
+                orig_user_ref_num=message.orig_user_ref_num,
+                user_ref_num=message.user_ref_num,
+                side="B",
+                quantity=message.quantity - 100,
+                symbol="AAPL",
+                price=message.price,
+                time_in_force=message.time_in_force,
+                display="Y",
+                order_reference_number=2,
+                capacity="P",
+                intermarket_sweep_eligibility="N",
+                cross_type="N",
+                order_state="L",
+                cl_ord_id="",
+            )
+        ]
+
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        old = client.enter("AAPL", "B", 500, ticks("10"))
+        await take(client, 3)
+        new = client.replace(old, 600, ticks("11"))
+        await take(client, 1)
+        order = client.view.orders[new]
+        assert (new, order.open, order.executed, order.quantity, order.replaces) == (2, 500, 100, 600, old)
+        assert (client.view.orders[old].status, client.view.orders[old].open) == (Status.REPLACED, 0)
+        with pytest.raises(KeyError):
+            client.replace(99, 1, ticks("1"))
+
+    exchange = Exchange()
+    exchange.answer = answer
+    play(story, exchange)
+
+
+def test_a_replace_that_came_too_late_is_known_to_be_ignored_by_the_next_answer() -> None:
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        if isinstance(message, ouch.ReplaceOrder):
+            return []
+        assert isinstance(message, ouch.EnterOrder)
+        return [accepted(message), executed(message.user_ref_num, message.quantity, message.price)]
+
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        old = client.enter("AAPL", "B", 500, ticks("10"))
+        new = client.replace(old, 600, ticks("11"))
+        client.enter("AAPL", "B", 1, ticks("10"))
+        await take(client, 5)
+        assert client.view.orders[old].status is Status.DONE
+        assert client.view.orders[new].status is Status.IGNORED
+
+    exchange = Exchange()
+    exchange.answer = answer
+    play(story, exchange)
+
+
+def test_a_rejected_order_uses_up_its_number() -> None:
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        assert isinstance(message, ouch.EnterOrder)
+        return [ouch.Rejected(timestamp=1, user_ref_num=message.user_ref_num, reason=0x17, cl_ord_id="")]
+
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        user_ref = client.enter("NOPE", "B", 500, MARKET_PRICE)
+        await take(client, 2)
+        order = client.view.orders[user_ref]
+        assert (order.status, order.reason) == (Status.REJECTED, ouch.RejectReason.INVALID_SYMBOL)
+        assert client.view.next_user_ref == 2
+
+    exchange = Exchange()
+    exchange.answer = answer
+    play(story, exchange)
+
+
+def test_a_wrong_password_is_one_clear_error() -> None:
+    async def story() -> None:
+        exchange = Exchange()
+        exchange.refuse = "A"
+        await exchange.start()
+        with pytest.raises(LoginRejectedError, match="TRADER rejected: unknown name or wrong password"):
+            await connect(exchange)
+        await exchange.stop()
+
+    asyncio.run(story())
+
+
+def test_nobody_there_is_one_clear_error() -> None:
+    async def story() -> None:
+        exchange = Exchange()
+        await exchange.start()
+        await exchange.stop()
+        with pytest.raises(DisconnectedError, match="connection refused; is a venue running there"):
+            await connect(exchange)
+
+    asyncio.run(story())
+
+
+def test_a_session_that_is_gone_after_a_lost_connection_ends_the_iteration_with_an_error() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        await take(client, 1)
+        exchange.refuse = "S"
+        exchange.cut()
+        with pytest.raises(LoginRejectedError, match="no such session"):
+            await anext(client)
+        with pytest.raises(TradingError):
+            client.enter("AAPL", "B", 1, ticks("1"))
+
+    play(story)
+
+
+def test_a_venue_that_forgot_its_messages_is_not_trusted() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        client.enter("AAPL", "B", 100, ticks("189.50"))
+        await take(client, 2)
+        exchange.sent.clear()
+        exchange.cut()
+        with pytest.raises(TradingError, match="goes on at 1: it has lost the session"):
+            await anext(client)
+
+    play(story)
+
+
+def test_without_a_connection_nothing_is_sent() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        await take(client, 1)
+        exchange.cut()
+        await until(lambda: not client.connected)
+        with pytest.raises(DisconnectedError, match="not connected"):
+            client.enter("AAPL", "B", 100, ticks("189.50"))
+        assert client.view.orders == {}
+
+    play(story)
+
+
+def test_an_order_that_no_message_can_carry_uses_no_number() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        with pytest.raises(WireError, match="symbol"):
+            client.enter("TOOLONGNAME", "B", 100, ticks("189.50"))
+        assert client.view.next_user_ref == 1
+
+    play(story)
+
+
+def test_the_end_of_the_session_ends_the_iteration() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        exchange.say(ouch.SystemEvent(timestamp=9, event_code="E"))
+        exchange.end()
+        assert [type(message).__name__ async for _, message in client] == ["AccountQueryResponse", "SystemEvent"]
+
+    play(story)
+
+
+def test_a_message_that_makes_no_sense_ends_it_with_an_error() -> None:
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        await take(client, 1)
+        session, transport = exchange._links[-1]
+        session.send_sequenced(b"?")
+        transport.write(session.data_to_send())
+        with pytest.raises(TradingError, match="message 2 of the venue makes no sense"):
+            await anext(client)
+
+    play(story)
+
+
+def test_finished_orders_are_forgotten_in_the_end() -> None:
+    from venue_clients.orders import OrderView
+
+    view = OrderView(finished_kept=2)
+    enter = ouch.EnterOrder(
+        user_ref_num=1,
+        side="B",
+        quantity=1,
+        symbol="A",
+        price=1,
+        time_in_force="3",
+        display="Y",
+        capacity="P",
+        intermarket_sweep_eligibility="N",
+        cross_type="N",
+        cl_ord_id="",
+    )
+    for user_ref in range(1, 6):
+        order = ouch.EnterOrder(user_ref, *[getattr(enter, name) for name in enter.__struct_fields__[1:]])
+        view.entered(order)
+        view.apply(accepted(order))
+        if user_ref != 2:
+            view.apply(canceled(user_ref, 1, "I"))
+    assert sorted(view.orders) == [2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("189.50", 1_895_000), ("0.0001", 1), ("199999.99", 1_999_999_900), (" 7 ", 70_000)]
+)
+def test_prices_are_exact(text: str, value: int) -> None:
+    assert ticks(text) == value
+    assert ticks(dollars(value)) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.00001", "0", "-1", "nan", "inf", "1e9", "200000", "1,5"])
+def test_what_is_no_price_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(PriceError) as error:
+        ticks(text)
+    assert "\n" not in str(error.value)

@@ -88,11 +88,20 @@ class Rig:
         return drain(self.commands)
 
     def counted(self) -> dict[str, int]:
-        """All counters that are not zero; messages by their type letter."""
-        row = self.counters[0]
-        types = {chr(code): int(row["messages"][code]) for code in np.flatnonzero(row["messages"])}
-        names = [name for name in FEED.names or () if row[name].ndim == 0 and row[name] != 0]
-        return types | {name: int(row[name]) for name in names}
+        return counted(self.counters)
+
+
+def counted(counters: Array) -> dict[str, int]:
+    """All counters of the feed that are not zero; messages by their type letter, lines as a list would name them."""
+    row = counters[0]
+    types = {chr(code): int(row["messages"][code]) for code in np.flatnonzero(row["messages"])}
+    names = [name for name in FEED.names or () if row[name].ndim == 0 and row[name] != 0]
+    lines = {
+        f"{name}[{line}]": int(row[name][line])
+        for name in ("line_packets", "line_first_arrivals")
+        for line in np.flatnonzero(row[name])
+    }
+    return types | {name: int(row[name]) for name in names} | lines
 
 
 def read_itch(path: Path) -> list[bytes]:

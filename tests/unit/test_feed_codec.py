@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feed_rig import Rig, as_array, blocks, command, read_itch
@@ -283,7 +283,9 @@ def test_a_wrong_length_is_skipped_and_counted(message: itch.ItchMessage, change
 def test_a_price_that_the_engine_cannot_hold_is_malformed(message: itch.ItchMessage) -> None:
     rig = Rig("AAPL")
     layout = message.layout
-    name = next(name for name in ("price", "execution_price", "cross_price") if name in layout.dtype.fields)
+    name = next(
+        name for name in ("price", "execution_price", "cross_price") if name in {field.name for field in layout.fields}
+    )
     raw = bytearray(message.encode())
     raw[layout.offset(name) : layout.offset(name) + 4] = b"\x80\0\0\0"
     assert rig.decode(blocks([bytes(raw), DELETE])) == DONE
@@ -319,7 +321,7 @@ def test_unknown_types_and_empty_blocks_are_skipped_and_counted() -> None:
 
 
 def test_every_cut_waits_for_the_rest() -> None:
-    messages = [message for message, _ in BOOK_MESSAGES] + [SYSTEM, b"", b"unknown"]
+    messages: list[itch.ItchMessage | bytes] = [*(message for message, _ in BOOK_MESSAGES), SYSTEM, b"", b"unknown"]
     data = blocks(messages)
     whole = Rig("AAPL").decode_all(data)
     for cut in range(len(data)):
@@ -344,7 +346,6 @@ block = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(block, max_size=12), st.binary(max_size=30), st.binary(min_size=70, max_size=70))
 def test_hostile_bytes_do_no_harm(messages: list[bytes], rest: bytes, beyond: bytes) -> None:
     """Whatever comes: it ends, every message counts once, and what lies behind the region makes no difference."""

@@ -1,4 +1,4 @@
-"""From ITCH messages to commands for the matching thread, and the fast path for packets that come in order.
+"""From ITCH messages to commands for the matching thread.
 
 Each message that matters to a book becomes one COMMAND; what goes where is the table ``_SOURCES`` below, and the
 offsets follow from the wire layer's tables. A message that needs the registry of instruments changed stops the call

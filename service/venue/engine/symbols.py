@@ -42,7 +42,7 @@ def key_of(symbol: str) -> int:
     return int.from_bytes(symbol.encode("latin-1").ljust(SYMBOL_BYTES), "big", signed=True)
 
 
-@verb
+@kernel
 def is_key(key: int) -> bool:
     """Whether the eight bytes are a symbol: 1 to 8 printable characters without a blank, then only padding."""
     padding = True
@@ -63,7 +63,7 @@ def _first_place(table: Array, key: int) -> int:
     return (mixed ^ (mixed >> 32)) & ((len(table) >> 1) - 1)
 
 
-@verb
+@kernel
 def find(table: Array, key: int) -> int:
     """The instrument of a key, or ``NO_INSTRUMENT``."""
     place = _first_place(table, key)

@@ -1,0 +1,400 @@
+"""The feed on real loopback sockets: order, gaps, two lines, a full ring, hostile datagrams, real captures."""
+
+import asyncio
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import venue.feed
+from feed_live import LiveFeed, RequestServer, packet, run, store_of, udp
+from feed_rig import read_itch
+from shared import SHARED_DATA, needs_shared
+from venue.engine import records, ring
+from venue.engine.records import DELETE, FEED_LOSS, FEED_RESET
+from venue.feed import FeedStatus
+from venue.wire import itch
+from venue.wire.moldudp64 import (
+    Header,
+    MessageStore,
+    Packer,
+    Receiver,
+    Request,
+    decode_packet,
+    end_of_session,
+    heartbeat,
+)
+from wirepcap import payloads
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gap is given up, however slow the machine is that the test runs on."""
+    monkeypatch.setattr(venue.feed, "Receiver", partial(Receiver, hold_ns=3_600_000_000_000))
+
+
+def test_one_session_from_its_first_message_to_the_next_session(tmp_path: Path) -> None:
+    """Gap, answer, duplicate, overlap, a gap that a heartbeat shows, broken packets, the end, another session."""
+
+    async def story() -> None:
+        with udp() as server:
+            host, port = server.getsockname()
+            async with LiveFeed(tmp_path, request_server=f"{host}:{port}") as live:
+                assert live.feed.status() == FeedStatus(None, 0, False)
+                live.send(packet(1, 3))
+                await live.until_number(3)
+                live.send(packet(7, 2))
+                await live.until_counted(gaps=1)
+                request, feed_address = server.recvfrom(100)
+                assert Request.decode(request) == Request("S1", 4, 3)
+                assert live.numbers == [1, 2, 3]
+                server.sendto(packet(4, 3), feed_address)
+                await live.until_number(8)
+                live.send(packet(1, 3), packet(8, 4))
+                await live.until_number(11)
+                live.send(heartbeat("S1", 12), heartbeat("S1", 15))
+                await live.until_counted(gaps=2)
+                request, _ = server.recvfrom(100)
+                assert Request.decode(request) == Request("S1", 12, 3)
+                server.sendto(packet(12, 3), feed_address)
+                await live.until_number(14)
+                live.send(packet(15, 2)[:-1], Header("S1", 15, 3).encode() + packet(15, 2)[20:], b"short")
+                live.send(end_of_session("S1", 15))
+                await live.until(lambda: live.feed.status() == FeedStatus("S1", 15, True))
+                live.send(packet(1, 2, session="S2"))
+                await live.until(lambda: live.feed.status() == FeedStatus("S2", 3, False))
+                await live.until(lambda: len(live.seen) == 17)
+                assert live.numbers == [*range(1, 15), 1, 2]
+                assert live.kinds == [DELETE] * 14 + [FEED_RESET] + [DELETE] * 2
+                assert live.counted() == {
+                    "D": 16,
+                    "datagrams": 13,
+                    "gaps": 2,
+                    "recovered_messages": 6,
+                    "requests_sent": 2,
+                    "duplicates": 4,
+                    "packets_held": 1,
+                    "packets_malformed": 3,
+                    "heartbeats": 2,
+                    "sessions_started": 2,
+                    "line_packets[0]": 11,
+                    "line_first_arrivals[0]": 4,
+                }
+
+    run(story())
+
+
+# --- gaps ---------------------------------------------------------------------------------------------------------
+
+
+def test_answers_hold_as_much_as_fits_and_lost_ones_are_asked_for_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        with RequestServer(store_of(300), loses=lambda request: request in (0, 2)) as server:
+            async with LiveFeed(tmp_path, request_server=server.address) as live:
+                live.send(packet(1, 1), packet(300, 1))
+                await live.until_number(300)
+                assert live.numbers == list(range(1, 301))
+                fit = 65  # (1400 - 20) // (19 + 2)
+                first = [2, 2, 2 + fit, 2 + fit, 2 + 2 * fit, 2 + 3 * fit, 2 + 4 * fit]
+                assert server.requests == [(number, 300 - number) for number in first]
+                counted = live.counted()
+                assert counted["requests_sent"] == 7
+                assert counted["recovered_messages"] == 298
+                assert (counted["gaps"], counted["packets_held"]) == (1, 1)
+                assert "missing_messages" not in counted
+
+    run(story())
+
+
+@pytest.mark.parametrize("answering", [True, False], ids=["silent server", "no server"])
+def test_what_is_lost_for_good_is_said_to_the_engine_in_its_place(tmp_path: Path, answering: bool) -> None:
+    async def story() -> None:
+        with RequestServer(MessageStore("S1")) as server:
+            async with LiveFeed(tmp_path, request_server=server.address if answering else "") as live:
+                live.send(packet(1, 2), packet(5, 2), packet(10, 1))
+                await live.until_number(10)
+                assert live.numbers == [1, 2, 5, 6, 10]
+                assert live.kinds == [DELETE, DELETE, FEED_LOSS, DELETE, DELETE, FEED_LOSS, DELETE]
+                counted = live.counted()
+                assert (counted["gaps"], counted["missing_messages"]) == (2, 5)
+                assert "recovered_messages" not in counted
+                assert len(server.requests) == counted.get("requests_sent", 0) == (10 if answering else 0)
+                live.send(packet(3, 2), packet(11, 1))
+                await live.until_number(11)
+                assert live.counted()["duplicates"] == 2, "too late"
+
+    run(story())
+
+
+def test_joining_in_the_middle_of_a_session_says_that_the_beginning_is_missing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with LiveFeed(tmp_path, join="now") as live:
+            live.send(packet(100, 2))
+            await live.until_number(101)
+            assert live.kinds == [FEED_LOSS, DELETE, DELETE]
+            assert live.counted().get("gaps") is None
+
+    run(story())
+
+
+def test_joining_from_the_start_fetches_what_was_sent_before(tmp_path: Path) -> None:
+    async def story() -> None:
+        with RequestServer(store_of(99)) as server:
+            async with LiveFeed(tmp_path, join="start", request_server=server.address) as live:
+                live.send(packet(100, 2))
+                await live.until_number(101)
+                assert live.numbers == list(range(1, 102))
+                assert FEED_LOSS not in live.kinds
+
+    run(story())
+
+
+def test_what_the_kernel_drops_is_counted_and_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(venue.feed, "TICK_S", 0.005)
+
+    async def story() -> None:
+        with RequestServer(store_of(2000)) as server:
+            async with LiveFeed(tmp_path, request_server=server.address, receive_buffer_bytes=65_536) as live:
+                live.send(*(packet(number, 1) for number in range(1, 2001)))  # the loop does not run: nobody reads
+                await live.until(lambda: live.feed.status().next_sequence > 1)
+                live.send(heartbeat("S1", 2001))
+                await live.until_number(2000)
+                await live.until_counted(kernel_drops=1)
+                assert live.numbers == list(range(1, 2001))
+                counted = live.counted()
+                assert counted["kernel_drops"] + counted["line_packets[0]"] == 2001
+                assert counted["kernel_drops"] == counted["recovered_messages"]
+
+    run(story())
+
+
+# --- two lines ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("steps", [venue.feed.STEPS_A_TURN, 1], ids=["long turns", "turns of one step"])
+def test_what_either_line_loses_the_other_one_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, steps: int
+) -> None:
+    monkeypatch.setattr(venue.feed, "STEPS_A_TURN", steps)
+    choices = random.Random(seed)
+
+    async def story() -> None:
+        async with LiveFeed(tmp_path, lines=2) as live:
+            first, sent = 1, 0
+            lines: list[list[bytes]] = [[], []]
+            while first < 400:
+                count = choices.randint(1, 5)
+                for line in choices.choice([(0,), (1,), (0, 1), (0, 1)]):
+                    lines[line].append(packet(first, count))
+                    sent += 1
+                first += count
+            while any(lines):
+                line = choices.randrange(2)
+                burst, lines[line] = lines[line][:4], lines[line][4:]
+                live.send(*burst, line=line)
+                await asyncio.sleep(0)
+                live.take()
+            await live.until_counted(datagrams=sent)
+            await live.until_number(first - 1)
+            assert live.numbers == list(range(1, first))
+            counted = live.counted()
+            assert "missing_messages" not in counted
+            assert counted["line_packets[0]"] + counted["line_packets[1]"] == counted["datagrams"] == sent
+            assert counted["line_first_arrivals[0]"] > 0 < counted["line_first_arrivals[1]"]
+
+    run(story())
+
+
+# --- a full ring --------------------------------------------------------------------------------------------------
+
+
+def test_a_full_ring_leaves_datagrams_in_the_socket_and_loses_nothing(tmp_path: Path) -> None:
+    """Packets of 5 into a ring of 8, so that it fills in the middle of packets; overlaps and duplicates among them."""
+
+    async def story() -> None:
+        async with LiveFeed(tmp_path, ring_capacity=8) as live:
+            live.send(*(packet(first, 5) for first in range(1, 500, 5)))
+            live.send(packet(1, 5), packet(498, 6))
+            await live.until_number(8)
+            assert live.numbers[:8] == list(range(1, 9))
+            await live.until_number(503)
+            assert live.numbers == list(range(1, 504))
+            counted = live.counted()
+            assert counted == {
+                "D": 503,
+                "datagrams": 102,
+                "duplicates": 8,
+                "sessions_started": 1,
+                "command_ring_full": 2,  # once a batch of 64 datagrams, until all of it is on the ring
+                "line_packets[0]": 102,
+                "line_first_arrivals[0]": 101,
+            }
+
+    run(story())
+
+
+def test_while_nobody_reads_the_ring_nobody_reads_the_socket(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with LiveFeed(tmp_path, ring_capacity=4) as live:
+            turned = asyncio.Event()  # set when the feed has looked at the full ring some times more
+            live.send(*(packet(number, 1) for number in range(1, 300)))
+            await live.until(lambda: bool(live.page.feed[0]["command_ring_full"]), taking=False)
+            asyncio.get_running_loop().call_later(5 * venue.feed.RETRY_S, turned.set)
+            await turned.wait()
+            counted = live.counted()
+            assert int(ring.depth(live.link.commands)) == 4
+            assert (counted["D"], counted["command_ring_full"]) == (4, 1), "one wait, however often it looks"
+            assert live.feed.status().next_sequence == 5
+            await live.until_number(299)
+            assert live.numbers == list(range(1, 300))
+
+    run(story())
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_long_gap_that_closes_is_released_through_a_small_ring(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with LiveFeed(tmp_path, ring_capacity=4) as live:
+            live.send(packet(1, 1), *(packet(first, 3) for first in range(3, 300, 3)), packet(2, 1))
+            await live.until_number(299)
+            assert live.numbers == list(range(1, 300))
+            counted = live.counted()
+            assert (counted["packets_held"], counted["recovered_messages"]) == (99, 1)
+            assert "missing_messages" not in counted
+
+    run(story())
+
+
+# --- stocks -------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_session_gives_out_locates_afresh(tmp_path: Path) -> None:
+    def add(number: int, locate: int, stock: str) -> bytes:
+        head = {"stock_locate": locate, "tracking_number": 0, "timestamp": 5}
+        return itch.AddOrder(
+            **head, order_reference_number=number, buy_sell_indicator="B", shares=1, stock=stock, price=2
+        ).encode()
+
+    async def story() -> None:
+        async with LiveFeed(tmp_path, stocks=2) as live:
+            live.instruments.add("TSLA")
+            packer = Packer("DAY1")
+            for raw in (add(1, 7, "AAPL"), add(2, 8, "MSFT"), add(3, 7, "AAPL"), add(4, 0, "MSFT"), add(5, 0, "TSLA")):
+                packer.add(raw)
+            live.send(packer.flush() or b"")
+            await live.until(lambda: len(live.seen) == 3)
+            assert [(row["word0"], row["instrument"]) for row in live.seen] == [(1, 1), (3, 1), (5, 0)], "MSFT: no room"
+            packer = Packer("DAY2")
+            packer.add(add(6, 7, "TSLA"))
+            live.send(packer.flush() or b"")
+            await live.until(lambda: len(live.seen) == 5)
+            assert [(row["kind"], row["instrument"]) for row in live.seen[3:]] == [
+                (FEED_RESET, 0xFFFF),
+                (records.ADD, 0),
+            ]
+            assert live.counted()["A"] == 6
+
+    run(story())
+
+
+# --- hostile ------------------------------------------------------------------------------------------------------
+
+fields = st.sampled_from([0, 1, 2, 5, 2**63 - 65_536, 2**63 - 1, 2**63, 2**64 - 1])
+counts = st.sampled_from([0, 1, 2, 3, 0xFFFE, 0xFFFF])
+junk = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda session, sequence, count, rest: Header(session, sequence, count).encode() + rest,
+        st.sampled_from(["S1", "S2", ""]),
+        fields,
+        counts,
+        st.one_of(st.binary(max_size=50), st.just(packet(1, 3)[20:])),
+    ),
+    st.just(bytes(9_300)),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(junk, max_size=10))
+def test_after_whatever_nonsense_a_good_session_is_heard(tmp_path: Path, datagrams: list[bytes]) -> None:
+    async def story() -> None:
+        async with LiveFeed(tmp_path / "pages") as live:
+            live.send(*datagrams)
+            live.send(packet(1, 3, session="GOOD"))
+            await live.until(lambda: live.feed.status().session == "GOOD")
+            await live.until_number(3)
+            assert live.numbers[-3:] == [1, 2, 3]
+            assert int(live.page.feed[0]["datagrams"]) == len(datagrams) + 1
+
+    run(story())
+
+
+# --- real captures ------------------------------------------------------------------------------------------------
+
+
+@needs_shared
+def test_a_real_capture_has_no_gap(tmp_path: Path) -> None:
+    datagrams = list(payloads(SHARED_DATA / "pcap" / "nasdaq-moldudp64-20230822.pcap"))
+    messages = [raw for datagram in datagrams for raw in decode_packet(datagram).messages]
+
+    async def story() -> None:
+        async with LiveFeed(tmp_path, stocks=500) as live:
+            live.send(*datagrams)
+            await live.until_counted(datagrams=100)
+            await live.until(lambda: live.feed.status().next_sequence == 14_757_970)
+            live.take()
+            by_type = {"A": 125, "U": 99, "D": 30, "F": 6, "I": 5, "E": 3, "S": 1}
+            rest = {"datagrams": 100, "sessions_started": 1, "line_packets[0]": 100, "line_first_arrivals[0]": 100}
+            assert live.counted() == by_type | rest
+            assert live.feed.status() == FeedStatus("000010059B", 14_757_701 + 269, False)
+            assert live.kinds[0] == FEED_LOSS, "the capture begins in the middle of the day"
+            assert len(live.seen) == 1 + 269 - 5
+            for raw, row in zip((raw for raw in messages if raw[:1] != b"I"), live.seen[1:], strict=True):
+                assert row["time_ns"] == itch.decode(raw).timestamp
+                if raw[:1] in b"AF":
+                    assert live.instruments.symbol(row["instrument"]) == raw[24:32].decode().strip()
+
+    run(story())
+
+
+@needs_shared
+def test_ten_thousand_real_messages_over_two_lines_that_lose_a_tenth_each(tmp_path: Path) -> None:
+    messages = read_itch(SHARED_DATA / "itch" / "aapl-20200130-10k.itch")
+    choices = random.Random(10)
+    store = MessageStore("AAPL")
+    packer = Packer("AAPL")
+    packets: list[bytes | None] = []
+    for raw in messages:
+        store.append(raw)
+        packets.append(packer.add(raw))
+        if choices.random() < 0.3:
+            packets.append(packer.flush())
+    packets.append(packer.flush())
+
+    async def story() -> None:
+        with RequestServer(store, loses=lambda request: request % 5 == 1) as server:
+            async with LiveFeed(tmp_path, lines=2, request_server=server.address) as live:
+                for data in filter(None, packets):
+                    for line in (0, 1):
+                        if choices.random() < 0.9:
+                            live.send(data, line=line)
+                    await asyncio.sleep(0)
+                    live.take()
+                live.send(heartbeat("AAPL", 10_001))
+                await live.until(lambda: live.feed.status().next_sequence == 10_001)
+                await live.until(lambda: len(live.seen) == 10_000 - 52 - 2)
+                by_type = Counter(chr(raw[0]) for raw in messages)
+                counted = live.counted()
+                assert {letter: counted[letter] for letter in by_type} == by_type
+                assert "missing_messages" not in counted
+                assert counted["requests_sent"] > 0 < counted["recovered_messages"]
+                references = [int.from_bytes(raw[11:19], "big") for raw in messages if raw[:1] in b"AFECXDU"]
+                assert [row["word0"] for row in live.seen if row["kind"] <= records.REPLACE_RECORDED] == references
+
+    run(story())

@@ -130,6 +130,19 @@ def prefetch(array: Array, index: int) -> None:
     """Ask for the cache line of ``array[index]``, soon to be read and written. Any index is allowed."""
 
 
+def _outlined(typing: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return _nothing(context)
+
+    return types.void(), build
+
+
+@lowered_by(_outlined)
+def outlined() -> None:
+    """Keep the function that calls this out of its callers: it is large and seldom needed."""
+
+
 # --- plain numbers ----------------------------------------------------------------------------------------------
 
 

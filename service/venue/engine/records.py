@@ -151,7 +151,7 @@ LEVEL = np.dtype(
         ("tail", "<i4"),
         ("count", "<i4"),
         ("own", "<i4"),  # how many of its orders are own orders
-        ("_", "<i4"),
+        ("next", "<i4"),  # while it is not in use: the next free one
     ]
 )
 """One price of one side with its queue; two a cache line. A level without orders does not exist."""
@@ -182,22 +182,21 @@ BOOK = np.dtype(
 FILL = np.dtype(
     [
         ("reference", "<i8"),
-        ("match_number", "<i8"),
-        ("quantity", "<i8"),
-        ("leaves", "<i8"),
+        ("quantity", "<i4"),
+        ("leaves", "<i4"),  # what the resting order still has open
         ("price", "<i4"),
         ("user_ref", "<u4"),
         ("account", "<u2"),  # of the resting order
-        ("side", "u1"),
+        ("side", "u1"),  # of the resting order
         ("kind", "u1"),
         ("_", "<u4"),
     ]
 )
-"""One line of what an order met in the book: a trade (``FILL_TRADE``) or a self-match prevented."""
+"""What a taking order met in the book, one line a resting order; half a cache line."""
 
 FILL_TRADE: Final = 0
-FILL_RESTING_CANCELED: Final = 1  # self-match prevention took the resting order (or a part of it) off
-FILL_TAKER_REDUCED: Final = 2  # self-match prevention took shares off the incoming order
+FILL_RESTING_REDUCED: Final = 1  # self-match prevention took shares off the resting order
+FILL_BOTH_REDUCED: Final = 2  # self-match prevention took shares off both
 
 # --- accounts -----------------------------------------------------------------------------------------------------
 
@@ -243,7 +242,7 @@ MAX_PRICE: Final = 1_999_999_900  # OUCH 5.0: the highest limit price, 199,999.9
 MARKET_PRICES: Final = (2_000_000_000, 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF, -1)
 """OUCH 5.0, Enter Order: prices that mean "at market" (the last is 2^64 - 1 as its int64 view)."""
 
-SIZES = {COMMAND: 64, EVENT: 128, ORDER: 64, LEVEL: 32, SIDE: 24, BOOK: 32, FILL: 48, ACCOUNT: 128, POSITION: 32}
+SIZES = {COMMAND: 64, EVENT: 128, ORDER: 64, LEVEL: 32, SIDE: 24, BOOK: 32, FILL: 32, ACCOUNT: 128, POSITION: 32}
 for _dtype, _size in SIZES.items():
     assert _dtype.itemsize == _size, (_dtype, _dtype.itemsize)
 

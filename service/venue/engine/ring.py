@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from venue.engine.atomics import fence, load_acquire, store_release
-from venue.engine.kernel import verb
+from venue.engine.kernel import kernel
 from venue.engine.records import Array, aligned
 
 TAIL: Final = 0  # written by the producer
@@ -46,7 +46,7 @@ def create(capacity: int, dtype: np.dtype[Any], start: int = 0) -> Ring:
     return Ring(aligned(capacity, dtype), aligned(capacity, np.dtype("<i8")), control)
 
 
-@verb
+@kernel
 def free(ring: Ring, wanted: int) -> int:
     """Producer: how many records may be written; looks at the consumer's index only if fewer than ``wanted``."""
     capacity = len(ring.records)
@@ -57,13 +57,13 @@ def free(ring: Ring, wanted: int) -> int:
     return capacity - used
 
 
-@verb
+@kernel
 def write_position(ring: Ring, ahead: int) -> int:
     """Producer: where the record ``ahead`` places after the last published one is to be written."""
     return (int(ring.control[TAIL]) + ahead) & (len(ring.records) - 1)
 
 
-@verb
+@kernel
 def publish(ring: Ring, count: int, now_ns: int) -> None:
     """Producer: hand over the next ``count`` records, which have been written."""
     tail = int(ring.control[TAIL])
@@ -72,7 +72,7 @@ def publish(ring: Ring, count: int, now_ns: int) -> None:
     store_release(ring.control, TAIL, tail + count)
 
 
-@verb
+@kernel
 def available(ring: Ring) -> int:
     """Consumer: how many records can be read; looks at the producer's index only if the copy says none."""
     capacity = len(ring.records)
@@ -83,26 +83,26 @@ def available(ring: Ring) -> int:
     return ready
 
 
-@verb
+@kernel
 def read_position(ring: Ring, ahead: int) -> int:
     """Consumer: where the record ``ahead`` places after the last released one stands."""
     return (int(ring.control[HEAD]) + ahead) & (len(ring.records) - 1)
 
 
-@verb
+@kernel
 def release(ring: Ring, count: int) -> None:
     """Consumer: give back the next ``count`` records, which have been read."""
     store_release(ring.control, HEAD, int(ring.control[HEAD]) + count)
 
 
-@verb
+@kernel
 def depth(ring: Ring) -> int:
     """Any thread: how many records are published and not released, as far as can be seen now."""
     used = load_acquire(ring.control, TAIL) - load_acquire(ring.control, HEAD)
     return used & (2 * len(ring.records) - 1)
 
 
-@verb
+@kernel
 def park(ring: Ring) -> bool:
     """Consumer: announce sleep. True if the ring is still empty after that, so that sleeping is safe."""
     store_release(ring.control, PARKED, 1)
@@ -113,13 +113,13 @@ def park(ring: Ring) -> bool:
     return empty
 
 
-@verb
+@kernel
 def unpark(ring: Ring) -> None:
     """Consumer: awake again, whoever caused it."""
     store_release(ring.control, PARKED, 0)
 
 
-@verb
+@kernel
 def must_wake(ring: Ring) -> bool:
     """Producer, after publishing: True once for each sleep of the consumer; the caller then wakes it."""
     fence()

@@ -1,0 +1,343 @@
+"""All books of the exchange as arrays, and the verbs that keep one book's levels and queues.
+
+Each side of a book is a ladder: an ascending array of words ``key << 32 | level`` with the best price at its end
+(the key is the price for bids and the negative price for asks), so that what trades most moves least. Each level has
+a queue of its orders, oldest first. The orders in a queue are those with open shares; a recorded order whose shares
+own orders have taken is still known by its reference, but stands in no queue.
+
+Only the matching thread touches these arrays while it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from venue.engine import index, memory
+from venue.engine.atomics import outlined
+from venue.engine.counters import MATCHER
+from venue.engine.kernel import part, verb
+from venue.engine.records import (
+    BOOK,
+    BUY,
+    FILL,
+    LEVEL,
+    MAX_QUANTITY,
+    ORDER,
+    POSITION,
+    RECORDED,
+    SIDE,
+    Array,
+    aligned,
+)
+
+# words of Books.state
+PRIORITY: Final = 0  # the next order's place in time
+REFERENCES: Final = 1  # own orders accepted so far
+MATCHES: Final = 2  # trades so far
+MODE: Final = 3
+KNOWN_BOOKS: Final = 4  # one more than the highest instrument with a book
+ORDER_POOL: Final = 8
+LEVEL_POOL: Final = 16
+LADDERS: Final = 24
+STATE_WORDS: Final = 24 + memory.FREE_LIST_WORDS
+
+SMALLEST_LADDER: Final = 4  # size class: 16 levels
+NEAR_THE_TOUCH: Final = 8  # levels looked at one by one before halving
+
+
+class Books(NamedTuple):
+    """Everything that matching reads and writes."""
+
+    orders: Array  # [order_capacity + 1] ORDER
+    levels: Array  # [level_capacity + 1] LEVEL
+    sides: Array  # [2 * instruments] SIDE
+    books: Array  # [instruments] BOOK
+    ladders: Array  # int64 words of all ladders
+    references: Array  # index of the recorded orders by reference
+    user_refs: Array  # [accounts * 2^k] int32: slot of the account's live order whose UserRefNum has these low bits
+    accounts: Array  # [accounts] ACCOUNT, in the counters page
+    positions: Array  # [accounts * instruments] POSITION
+    fills: Array  # [MAX_QUANTITY + 1] FILL: what the order at hand met; an order of n shares meets at most n others
+    state: Array  # [STATE_WORDS] int64
+    counters: Array  # [1] MATCHER, in the counters page
+
+
+def create(
+    *,
+    instruments: int,
+    accounts: Array,
+    orders: int,
+    levels: int,
+    user_refs: int,
+    mode: int,
+    counters: Array | None = None,
+) -> Books:
+    """Empty books for the ``accounts`` (ACCOUNT records with their limits set).
+
+    ``orders`` and ``levels`` are capacities; ``user_refs`` (a power of two) is how far apart the UserRefNums of an
+    account's live orders may be.
+    """
+    if user_refs & (user_refs - 1):
+        raise ValueError(f"user_refs must be a power of two, not {user_refs}")
+    state = aligned(STATE_WORDS, np.dtype("<i8"))
+    state[MODE] = mode
+    state[PRIORITY] = 1
+    memory.reset_pool(state, ORDER_POOL)
+    memory.reset_pool(state, LEVEL_POOL)
+    memory.reset_free_list(state, LADDERS)
+    books = aligned(instruments, BOOK)
+    books["state"] = ord("T")
+    made = Books(
+        orders=aligned(orders + 1, ORDER),
+        levels=aligned(levels + 1, LEVEL),
+        sides=aligned(2 * instruments, SIDE),
+        books=books,
+        ladders=aligned(4 * levels + 64 * instruments, np.dtype("<i8")),
+        references=index.create(orders),
+        user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),
+        accounts=accounts,
+        positions=aligned(len(accounts) * instruments, POSITION),
+        fills=aligned(MAX_QUANTITY + 1, FILL),
+        state=state,
+        counters=aligned(1, MATCHER) if counters is None else counters,
+    )
+    made.counters["order_capacity"] = orders
+    made.counters["level_capacity"] = levels
+    return made
+
+
+# --- ladders ------------------------------------------------------------------------------------------------------
+
+
+@verb
+def ladder_key(side: int, price: int) -> int:
+    """What a side's ladder is sorted by, ascending: the best price has the highest key."""
+    return price if side == BUY else -price
+
+
+@verb
+def ladder_position(b: Books, row: Array, key: int) -> int:
+    """How many levels of the side are at ``key`` or worse: the level at ``key``, if any, is the one before."""
+    words = b.ladders
+    block = int(row["block"])
+    high = int(row["count"])
+    near = high - NEAR_THE_TOUCH
+    while high > 0 and high > near:
+        if words[block + high - 1] >> 32 <= key:
+            return high
+        high -= 1
+    low = 0
+    while low < high:
+        middle = (low + high) >> 1
+        if words[block + middle] >> 32 <= key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@verb
+def best_level(b: Books, row: Array) -> int:
+    """The level at the best price of a side, 0 if the side is empty."""
+    count = int(row["count"])
+    if count == 0:
+        return 0
+    return int(b.ladders[int(row["block"]) + count - 1] & 0xFFFFFFFF)
+
+
+@verb
+def best_price(b: Books, instrument: int, side: int) -> int:
+    """The best price of a side; 0 if it is empty. A recorded order may itself stand at 0: see ``best_level``."""
+    level = best_level(b, b.sides[2 * instrument + side])
+    return int(b.levels[level]["price"])
+
+
+@part
+def grow_ladder(b: Books, row: Array) -> bool:
+    """Move a full ladder into a block twice its size. False if there is no room."""
+    outlined()
+    count = int(row["count"])
+    size_class = SMALLEST_LADDER
+    while (1 << size_class) <= count:
+        size_class += 1
+    block = memory.allocate_block(b.ladders, b.state, LADDERS, size_class)
+    if block < 0:
+        return False
+    old = int(row["block"])
+    for i in range(count):
+        b.ladders[block + i] = b.ladders[old + i]
+    if count > 0:
+        memory.deallocate_block(b.ladders, b.state, LADDERS, old, size_class - 1)
+    row["block"] = block
+    row["capacity"] = 1 << size_class
+    return True
+
+
+@verb
+def add_level(b: Books, row: Array, position: int, key: int, price: int) -> int:
+    """Put a new level into the ladder at ``position``. 0 if there is no room for it."""
+    count = int(row["count"])
+    if count == int(row["capacity"]) and not grow_ladder(b, row):
+        return 0
+    level = memory.allocate(b.levels, b.state, LEVEL_POOL)
+    if level == 0:
+        return 0
+    words = b.ladders
+    block = int(row["block"])
+    for i in range(count, position, -1):
+        words[block + i] = words[block + i - 1]
+    words[block + position] = (key << 32) | level
+    row["count"] = count + 1
+    new = b.levels[level]
+    new["shares"] = 0
+    new["price"] = price
+    new["head"] = 0
+    new["tail"] = 0
+    new["count"] = 0
+    new["own"] = 0
+    return level
+
+
+@verb
+def drop_level(b: Books, row: Array, position: int) -> None:
+    """Take the level at ``position`` of the ladder out; its queue is empty."""
+    words = b.ladders
+    block = int(row["block"])
+    memory.deallocate(b.levels, b.state, LEVEL_POOL, int(words[block + position] & 0xFFFFFFFF))
+    count = int(row["count"]) - 1
+    for i in range(position, count):
+        words[block + i] = words[block + i + 1]
+    row["count"] = count
+
+
+# --- queues -------------------------------------------------------------------------------------------------------
+
+
+@verb
+def join(b: Books, slot: int) -> bool:
+    """Put an order with open shares at the back of the queue at its price. False if there is no room for its level.
+
+    The order's priority is its place in time from here on.
+    """
+    order = b.orders[slot]
+    side = int(order["side"])
+    row = b.sides[2 * int(order["instrument"]) + side]
+    price = int(order["price"])
+    key = ladder_key(side, price)
+    position = ladder_position(b, row, key)
+    level = 0
+    if position > 0:
+        word = int(b.ladders[int(row["block"]) + position - 1])
+        if word >> 32 == key:
+            level = word & 0xFFFFFFFF
+    if level == 0:
+        level = add_level(b, row, position, key, price)
+        if level == 0:
+            return False
+    queue = b.levels[level]
+    tail = int(queue["tail"])
+    order["level"] = level
+    order["previous"] = tail
+    order["next"] = 0
+    order["priority"] = b.state[PRIORITY]
+    b.state[PRIORITY] += 1
+    if tail == 0:
+        queue["head"] = slot
+    else:
+        b.orders[tail]["next"] = slot
+    queue["tail"] = slot
+    queue["count"] += 1
+    queue["shares"] += order["open"]
+    if int(order["account"]) != RECORDED:
+        queue["own"] += 1
+        row["own"] += 1
+    return True
+
+
+@verb
+def unlink(b: Books, slot: int) -> int:
+    """Take an order out of its queue and its open shares out of the level. Gives back the level's order count."""
+    order = b.orders[slot]
+    queue = b.levels[int(order["level"])]
+    before = int(order["previous"])
+    after = int(order["next"])
+    if before == 0:
+        queue["head"] = after
+    else:
+        b.orders[before]["next"] = after
+    if after == 0:
+        queue["tail"] = before
+    else:
+        b.orders[after]["previous"] = before
+    queue["shares"] -= order["open"]
+    queue["count"] -= 1
+    if int(order["account"]) != RECORDED:
+        queue["own"] -= 1
+        b.sides[2 * int(order["instrument"]) + int(order["side"])]["own"] -= 1
+    order["level"] = 0
+    return int(queue["count"])
+
+
+@verb
+def leave(b: Books, slot: int) -> None:
+    """Take an order out of its queue; a level that it leaves empty goes too. Its open shares stay in its record."""
+    if unlink(b, slot) == 0:
+        order = b.orders[slot]
+        side = int(order["side"])
+        row = b.sides[2 * int(order["instrument"]) + side]
+        drop_level(b, row, ladder_position(b, row, ladder_key(side, int(order["price"]))) - 1)
+
+
+@verb
+def reduce(b: Books, slot: int, shares: int) -> None:
+    """Take ``shares`` (fewer than all) off an order; it keeps its place."""
+    order = b.orders[slot]
+    order["open"] -= shares
+    b.levels[int(order["level"])]["shares"] -= shares
+
+
+# --- own orders ---------------------------------------------------------------------------------------------------
+
+
+@verb
+def new_order(b: Books) -> int:
+    """A slot for an order, 0 if all are in use."""
+    return memory.allocate(b.orders, b.state, ORDER_POOL)
+
+
+@verb
+def free_order(b: Books, slot: int) -> None:
+    """Give the slot of an order back that stands in no queue and in no index any more."""
+    memory.deallocate(b.orders, b.state, ORDER_POOL, slot)
+
+
+@verb
+def user_ref_place(b: Books, account: int, user_ref: int) -> int:
+    """Where in the direct index the order of an account with this UserRefNum belongs."""
+    width = len(b.user_refs) // len(b.accounts)
+    return account * width + (user_ref & (width - 1))
+
+
+@verb
+def find_own(b: Books, account: int, user_ref: int) -> int:
+    """The slot of an account's live order, 0 if it has none of that number."""
+    slot = int(b.user_refs[user_ref_place(b, account, user_ref)])
+    if slot != 0 and int(b.orders[slot]["user_ref"]) == user_ref:
+        return slot
+    return 0
+
+
+@verb
+def forget_own(b: Books, slot: int) -> None:
+    """Free an own order that stands in no queue any more."""
+    order = b.orders[slot]
+    b.user_refs[user_ref_place(b, int(order["account"]), int(order["user_ref"]))] = 0
+    free_order(b, slot)
+
+
+@verb
+def position_of(b: Books, account: int, instrument: int) -> int:
+    """The row of ``positions`` of an account in an instrument."""
+    return account * len(b.books) + instrument

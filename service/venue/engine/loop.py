@@ -1,0 +1,197 @@
+"""The matching thread's duty cycle: take commands off the ring, apply each completely, publish what happened.
+
+``run`` is one endless kernel without the GIL. It reads no clock for its decisions: every command carries its time, so
+the same commands give the same events, bit for bit, in any process. The clock is read only to measure.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from venue.engine import memory, orders, recorded, ring, system
+from venue.engine.atomics import cpu_relax, load_acquire
+from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books
+from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, RING_WAIT
+from venue.engine.events import STOP, Outbox, publish
+from venue.engine.histogram import record
+from venue.engine.kernel import inlined, kernel, verb
+from venue.engine.records import (
+    ADD,
+    CANCEL,
+    CANCEL_ALL,
+    CROSS,
+    DAY_EVENT,
+    DELETE,
+    ENTER,
+    EXECUTE,
+    EXECUTE_AT_PRICE,
+    FEED_LOSS,
+    FEED_RESET,
+    MODIFY,
+    QUERY,
+    REDUCE,
+    REPLACE,
+    REPLACE_RECORDED,
+    SET_KILL_SWITCH,
+    TRADE,
+    TRADING_STATE,
+    Array,
+)
+from venue.engine.ring import Ring
+
+BATCH: Final = 64
+"""Commands taken off the ring between two publications."""
+
+SPIN: Final = 0  # wait strategies
+PARK: Final = 1
+ADAPTIVE: Final = 2
+
+SPINS_BEFORE_PARKING: Final = 20_000
+"""Looks at an empty ring before the adaptive strategy sleeps: some 50 to 500 µs, depending on the core's pause."""
+
+SLEEP_MS: Final = 100
+"""The longest sleep, after which the stop flag is looked at again."""
+
+
+class Matcher(NamedTuple):
+    """Everything that the matching thread holds."""
+
+    books: Books
+    out: Outbox
+    commands: Ring
+    histograms: Array  # [HISTOGRAMS, ROW] int64, in the counters page
+    wait: Array  # [2] int64: the wait strategy, and the descriptor to sleep on
+
+
+def create(books: Books, out: Outbox, commands: Ring, histograms: Array, wait: int, wake_descriptor: int) -> Matcher:
+    """A matcher that reads ``commands``; ``wake_descriptor`` is where its sleep is ended."""
+    return Matcher(books, out, commands, histograms, np.array([wait, wake_descriptor], np.int64))
+
+
+@inlined
+def apply_recorded(b: Books, out: Outbox, command: Array, kind: int) -> None:
+    """One command of the feed, the most frequent kinds first."""
+    b.counters[0]["last_feed_time_ns"] = command["time_ns"]
+    if kind == ADD:
+        recorded.add(b, out, command)
+    elif kind == DELETE:
+        recorded.delete(b, command)
+    elif kind == REPLACE_RECORDED:
+        recorded.replace_recorded(b, out, command)
+    elif kind in (EXECUTE, EXECUTE_AT_PRICE):
+        recorded.execute(b, out, command)
+    elif kind == REDUCE:
+        recorded.reduce_recorded(b, command)
+    elif kind == TRADE:
+        recorded.hidden_trade(b, out, command)
+    elif kind == CROSS:
+        if int(command["instrument"]) < len(b.books) and command["price"] > 0:
+            b.books[int(command["instrument"])]["last_price"] = command["price"]
+    elif kind == TRADING_STATE:
+        if int(command["instrument"]) < len(b.books):
+            b.books[int(command["instrument"])]["state"] = command["detail"]
+    elif kind == FEED_LOSS:
+        recorded.lose(b)
+    elif kind == FEED_RESET:
+        recorded.reset(b)
+
+
+@inlined
+def apply_order(b: Books, out: Outbox, command: Array, kind: int) -> None:
+    """One command of a client or of the service. The account's number is checked where the command is made."""
+    if kind == ENTER:
+        orders.enter(b, out, command)
+    elif kind == CANCEL:
+        orders.cancel(b, out, command)
+    elif kind == REPLACE:
+        orders.replace(b, out, command)
+    elif kind == MODIFY:
+        orders.modify(b, out, command)
+    elif kind == QUERY:
+        orders.query(b, out, command)
+    elif kind == CANCEL_ALL:
+        orders.cancel_all(b, out, int(command["account"]), int(command["detail"]), int(command["time_ns"]))
+    elif kind == SET_KILL_SWITCH:
+        orders.set_kill_switch(b, out, command)
+    elif kind == DAY_EVENT:
+        orders.day_event(b, out, command)
+
+
+@inlined
+def apply(b: Books, out: Outbox, command: Array) -> None:
+    """Handle one command completely. Events are written to the outbox, not yet published."""
+    kind = int(command["kind"])
+    b.counters[0]["commands"] += 1
+    b.counters[0]["last_command_time_ns"] = command["time_ns"]
+    if kind < ENTER:
+        apply_recorded(b, out, command, kind)
+    else:
+        apply_order(b, out, command, kind)
+
+
+@verb
+def note_gauges(m: Matcher) -> None:
+    """What the counters page shows of the matching thread's memory and queues."""
+    counters = m.books.counters[0]
+    depth = ring.depth(m.commands)
+    counters["command_ring_depth"] = depth
+    counters["command_ring_high_water"] = max(depth, int(counters["command_ring_high_water"]))
+    live = int(m.books.state[ORDER_POOL + memory.IN_USE])
+    counters["live_orders"] = live
+    counters["orders_high_water"] = max(live, int(counters["orders_high_water"]))
+    levels = int(m.books.state[LEVEL_POOL + memory.IN_USE])
+    counters["live_levels"] = levels
+    counters["levels_high_water"] = max(levels, int(counters["levels_high_water"]))
+
+
+@verb
+def wait(m: Matcher, idle: int) -> int:
+    """Spend a moment on an empty ring; gives back how often in a row that happened."""
+    strategy = m.wait[0]
+    if strategy == SPIN or (strategy == ADAPTIVE and idle < SPINS_BEFORE_PARKING):
+        cpu_relax()
+        return idle + 1
+    note_gauges(m)
+    if ring.park(m.commands):
+        m.books.counters[0]["parks"] += 1
+        system.sleep(m.wait[1], SLEEP_MS, m.out.scratch)
+        ring.unpark(m.commands)
+    return 0
+
+
+@kernel
+def run(m: Matcher, rounds: int) -> None:
+    """The matching thread: ``rounds`` turns, or (negative) until ``STOP`` is set and the command ring is empty.
+
+    Each turn applies up to ``BATCH`` commands that are ready and publishes their events.
+    """
+    idle = 0
+    scratch = m.out.scratch
+    while rounds != 0:
+        rounds -= 1
+        ready = min(ring.available(m.commands), BATCH)
+        if ready == 0:
+            if load_acquire(m.out.state, STOP) != 0:
+                return
+            idle = wait(m, idle)
+            continue
+        idle = 0
+        note_gauges(m)
+        feed_ingress_ns = 0
+        for ahead in range(ready):
+            place = ring.read_position(m.commands, ahead)
+            command = m.commands.records[place]
+            is_order = int(command["kind"]) >= ENTER
+            begun_ns = system.now_ns(scratch) if is_order else 0
+            apply(m.books, m.out, command)
+            if is_order:
+                record(m.histograms[RING_WAIT], begun_ns - m.commands.stamps_ns[place])
+                record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)
+            else:
+                feed_ingress_ns = int(command["ingress_ns"])
+        ring.release(m.commands, ready)
+        publish(m.out)
+        if feed_ingress_ns > 0:
+            record(m.histograms[FEED_DATAGRAM_TO_BOOK], system.now_ns(scratch) - feed_ingress_ns)

@@ -54,8 +54,14 @@ COMMANDS = {
         TRADE,
         "Send orders at a fixed rate and measure how long the answers take.",
     ),
-    "replay": Command("venue_clients.commands_replay:replay", DATA, "Send a captured day as a live feed."),
-    "generate": Command("venue_clients.commands_replay:generate", DATA, "Write a made-up trading day."),
+    "replay": Command(
+        "venue_clients.commands_replay:replay", DATA, "Send recorded market data as a live MoldUDP64 feed over UDP."
+    ),
+    "generate": Command(
+        "venue_clients.commands_replay:generate",
+        DATA,
+        "Make up a Nasdaq day: an ITCH 5.0 BinaryFILE with the message mix of a real one.",
+    ),
     "hash-password": Command(
         "venue.cli:hash_password", SERVICE, "Turn a password into the line that goes into the configuration."
     ),
@@ -182,10 +188,14 @@ def hash_password() -> None:
     Asks for it twice on a terminal, reads one line from a pipe. Passwords have 1 to 10 ASCII characters (SoupBinTCP),
     and upper and lower case are the same.
     """
+    from venue.config import ConfigError
     from venue.passwords import hash_password as hashed
 
     if sys.stdin.isatty():
         password: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
-    print(f'password_hash = "{hashed(password)}"')
+    try:
+        print(f'password_hash = "{hashed(password)}"')
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

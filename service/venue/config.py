@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from venue import passwords
 from venue.engine.counters import ACCOUNTS
 
 TICKS_A_DOLLAR: Final = 10_000
@@ -148,7 +149,7 @@ class Account(_Section, frozen=True, kw_only=True):
 
 
 DEMO_PASSWORD: Final = "venue"
-DEMO_PASSWORD_HASH: Final = ""
+DEMO_PASSWORD_HASH: Final = "scrypt$14$8$1$Bu2F5RmY591DhY9riINuQg==$BgOzYcOyupysTyJceFaLeyaVFqtSzwkfK0VtV13Qw2g="
 DEMO_ACCOUNTS: Final = tuple(
     Account(username=name, password_hash=DEMO_PASSWORD_HASH) for name in ("TRADER", "MAKER", "TAKER", "LOADER")
 )
@@ -322,6 +323,10 @@ def _check_accounts(accounts: Sequence[Account]) -> None:
         _require(good, f"{key}.username", "1 to 6 letters and digits", account.username)
         good = re.fullmatch(r"[A-Za-z0-9]{1,4}", account.firm) is not None
         _require(good, f"{key}.firm", "1 to 4 letters and digits", account.firm)
+        try:
+            passwords.check(account.password_hash)
+        except ValueError as error:
+            raise ConfigError(f"{key}.password_hash: {error}; `venue hash-password` makes one") from None
     _no_twice("accounts.username", [account.username.upper() for account in accounts])
 
 

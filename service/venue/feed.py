@@ -24,6 +24,8 @@ from typing import Final
 import numpy as np
 
 from venue import config
+from venue.engine import ring
+from venue.engine.counters import FEED
 from venue.engine.feed_codec import (
     DONE,
     EXPECTED,
@@ -39,7 +41,7 @@ from venue.engine.feed_codec import (
 )
 from venue.engine.feed_packets import count_datagram, receive, session_words
 from venue.engine.link import Link
-from venue.engine.records import FEED_LOSS, FEED_RESET, Array
+from venue.engine.records import COMMAND, FEED_LOSS, FEED_RESET, Array
 from venue.engine.symbols import IGNORED, NONE
 from venue.feed_sockets import FeedLine, FeedSockets, dropped_datagrams, receive_buffer_bytes
 from venue.instruments import Instruments
@@ -133,6 +135,18 @@ class Feed:
         self._tick_timer: asyncio.TimerHandle | None = None
         self._reading = False
         self._complaints = _Sparing()
+
+    def warm_up(self) -> None:
+        """Compile all that is called later; before the matching thread starts. Takes seconds the first time."""
+        spare = self._decoder._replace(commands=ring.create(2, COMMAND), wake=-1, counters=np.zeros(1, FEED))
+        put(spare, FEED_LOSS, 0)
+        decode_blocks(spare, np.zeros(0, np.uint8), 0, 0, 0)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+            unused.setblocking(False)
+            line = FeedLine(0, unused)
+            line.read()
+            receive(spare, line.reader.batch, 0, self._session, 0, 0)
+        count_datagram(spare.counters, 0, 0)
 
     def start(self, sockets: FeedSockets) -> None:
         """Read from these sockets from now on, in the running loop. They belong to the feed after this."""

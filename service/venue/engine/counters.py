@@ -14,6 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from venue.engine import records
+
 REASONS: Final = 64
 """The room for OUCH reject reasons, which go up to 0x33; a code beyond counts in the last place."""
 MESSAGE_TYPES: Final = 256
@@ -130,15 +132,8 @@ ACCOUNT: Final = np.dtype(
 )
 """What the loop thread knows of an account; names are written once, from the configuration."""
 
-EXPOSURE: Final = np.dtype(
-    [
-        ("open_orders", I8),  # gauge
-        ("open_shares", I8),  # gauge: bought and sold added
-        ("open_notional", I8),  # gauge: ticks of 1/10,000 USD times shares
-    ],
-    align=True,
-)
-"""What the matching thread knows of an account, in the same row of a table of its own."""
+EXPOSURE: Final = records.ACCOUNT
+"""What the matching thread knows of an account, in the same row of a table of its own: its limits and its state."""
 
 ORDER_TO_ACK: Final = 0
 SOCKET_TO_RING: Final = 1

@@ -191,7 +191,7 @@ def run(m: Matcher, rounds: int) -> None:
                 record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)
             else:
                 feed_ingress_ns = int(command["ingress_ns"])
-        ring.release(m.commands, ready)
         publish(m.out)
+        ring.release(m.commands, ready)  # after the events: an empty ring means that all of them are out
         if feed_ingress_ns > 0:
             record(m.histograms[FEED_DATAGRAM_TO_BOOK], system.now_ns(scratch) - feed_ingress_ns)

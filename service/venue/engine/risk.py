@@ -196,6 +196,7 @@ def expose(b: Books, account: int, instrument: int, side: int, price: int, share
     state["open_orders"] += orders
     state["open_shares"] += shares
     state["open_notional"] += shares * price
+    b.counters[0]["live_own_orders"] += orders
     held = b.positions[position_of(b, account, instrument)]
     if side == BUY:
         held["open_buy"] += shares

@@ -1,0 +1,285 @@
+"""The composition root: what a running exchange is made of, how it starts and how it stops. Read it first.
+
+One process, two threads. The loop thread (uvloop) has all sockets: orders come in through the gateway, the recorded
+day through the feed, and both write commands to one ring. The matching thread takes them off, keeps the books, and
+writes events to the other ring, which the gateway turns into answers. What both count lies in a page of shared
+memory, which a second process serves to Prometheus and to people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import uvloop
+
+from venue import config as configuration
+from venue.config import Config, ConfigError
+from venue.engine import books, events, loop, records, ring, system
+from venue.engine.atomics import store_release
+from venue.engine.link import Link
+from venue.feed import Feed
+from venue.feed_sockets import FeedSockets, open_feed_sockets
+from venue.gateway import Gateway
+from venue.instruments import Instruments
+from venue.telemetry import launch
+from venue.telemetry.page import Page, State
+from venue.telemetry.page import create as create_page
+
+log = logging.getLogger("venue.app")
+
+MARKET_TIME: Final = ZoneInfo("America/New_York")
+"""ITCH and OUCH count nanoseconds since midnight there."""
+MODES: Final = {"match": records.MATCH, "consume": records.CONSUME, "passive": records.PASSIVE}
+WAITS: Final = {"spin": loop.SPIN, "park": loop.PARK, "adaptive": loop.ADAPTIVE}
+SELF_MATCH: Final = {
+    "allow": records.ALLOW,
+    "cancel_newest": records.CANCEL_NEWEST,
+    "cancel_oldest": records.CANCEL_OLDEST,
+    "decrement": records.DECREMENT,
+}
+LIMITS: Final = ("max_order_quantity", "collar_bp", "max_open_orders", "max_long", "max_short", "max_orders_per_s")
+OPTIONS: Final = {"orders": "order-port", "http": "http-port"}
+BEAT_S: Final = 0.5
+LAST_EVENTS_S: Final = 2.0
+"""How long the end of the day may take to reach the streams of all accounts."""
+JOIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """Everything that is bound before anything else happens, so that a busy port is found at once."""
+
+    orders: socket.socket
+    http: socket.socket
+    feed: FeedSockets | None
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """By service, as ``host:port``."""
+        named = {"orders": self.orders, "http": self.http}
+        if self.feed is not None:
+            named["feed"] = self.feed.lines[0]
+        return {name: "{}:{}".format(*of.getsockname()[:2]) for name, of in named.items()}
+
+    def close(self) -> None:
+        self.orders.close()
+        self.http.close()
+        if self.feed is not None:
+            self.feed.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """All parts of one exchange, connected."""
+
+    page: Page
+    matcher: loop.Matcher
+    gateway: Gateway
+    feed: Feed | None
+
+
+def serve(config: Config) -> int:
+    """Run an exchange until SIGTERM or Ctrl-C; gives back the exit code. ConfigError for what cannot work."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop_early)
+    config = configuration.with_session(config, datetime.now(MARKET_TIME))
+    sockets = open_sockets(config)
+    page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
+    telemetry = launch(page.path, sockets.http)
+    try:
+        exchange = assemble(config, page)
+        page.set_state(State.COMPILING)
+        compile_kernels(exchange)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(exchange, sockets))
+        return 0
+    finally:
+        page.set_state(State.STOPPED)
+        stop_telemetry(telemetry)
+        page.remove()
+        sockets.close()
+
+
+def stop_early(number: int, frame: object) -> None:
+    """A stop while kernels compile is as clean as a later one."""
+    raise SystemExit(0)
+
+
+# --- start --------------------------------------------------------------------------------------------------------
+
+
+def open_sockets(config: Config) -> Sockets:
+    """Bind every port of the configuration, or none: ConfigError names the one that is taken."""
+    with contextlib.ExitStack() as opened:
+        try:
+            orders = opened.enter_context(listen("orders", config.orders.host, config.orders.port))
+            http = opened.enter_context(listen("http", config.http.host, config.http.port))
+            feed = open_feed_sockets(config.feed) if config.has_feed else None
+        except OSError as error:
+            raise ConfigError(str(error)) from None
+        opened.pop_all()
+    return Sockets(orders, http, feed)
+
+
+def listen(key: str, host: str, port: int) -> socket.socket:
+    """A TCP socket bound to an address. OSError with one line that names the key."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(f"{key}.port: {host}:{port}: {reason}; choose another with --{OPTIONS[key]}, 0 = any") from None
+    listening.setblocking(False)
+    return listening
+
+
+def market_offset_ns() -> int:
+    """Nanoseconds since midnight in New York, less the monotonic clock; fixed for the life of the process."""
+    monotonic_ns, now_ns = time.monotonic_ns(), time.time_ns()
+    midnight = datetime.fromtimestamp(now_ns / 1e9, MARKET_TIME).replace(hour=0, minute=0, second=0, microsecond=0)
+    return now_ns - int(midnight.timestamp()) * 1_000_000_000 - monotonic_ns
+
+
+def assemble(config: Config, page: Page) -> Exchange:
+    """Make every part and connect them. Nothing runs yet."""
+    engine = config.engine
+    commands = ring.create(engine.command_ring, records.COMMAND)
+    answers = ring.create(engine.event_ring, records.EVENT)
+    page.matcher["command_ring_capacity"] = engine.command_ring
+    page.matcher["event_ring_capacity"] = engine.event_ring
+    sleep_on, wake_matcher = system.wake_pair()
+    event_wake, wake_loop = system.wake_pair()
+    set_limits(page.exposures, config.accounts)
+    state = books.create(
+        instruments=engine.instruments,
+        accounts=page.exposures[: len(config.accounts)],
+        orders=engine.orders,
+        levels=engine.levels,
+        user_refs=engine.orders_per_account,
+        mode=MODES[engine.mode],
+        counters=page.matcher,
+    )
+    outbox = events.create_outbox(answers, wake_loop)
+    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], sleep_on)
+    instruments = Instruments(engine.instruments)
+    for symbol in config.instruments.symbols:
+        instruments.add(symbol)
+    link = Link(commands, answers, wake_matcher, event_wake)
+    offset_ns = market_offset_ns()
+    gateway = Gateway(link, page, instruments, config.accounts, config.orders, offset_ns)
+    feed = Feed(link, page, instruments, config.feed, offset_ns) if config.has_feed else None
+    return Exchange(page, matcher, gateway, feed)
+
+
+def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...]) -> None:
+    """Write the risk limits of the configuration where the matching thread reads them."""
+    for row, account in zip(rows, accounts, strict=False):
+        row["max_order_notional"] = account.limits.max_order_notional
+        for limit in LIMITS:
+            row[limit] = getattr(account.limits, limit)
+        row["self_match"] = SELF_MATCH[account.self_match]
+
+
+def compile_kernels(exchange: Exchange) -> None:
+    """Have every kernel ready before the first message; all of it comes from the disk cache but for the first time."""
+    begun = time.monotonic()
+    steps: dict[str, Callable[[], None]] = {
+        "matching": lambda: loop.run(exchange.matcher, 0),
+        "orders": exchange.gateway.warm_up,
+    }
+    if exchange.feed is not None:
+        steps["feed"] = exchange.feed.warm_up
+    for name, step in steps.items():
+        log.debug("compiling", extra={"part": name})
+        step()
+    log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 1)})
+
+
+# --- life ---------------------------------------------------------------------------------------------------------
+
+
+async def run(exchange: Exchange, sockets: Sockets) -> None:
+    """Start both threads, say so, and stop in order when a signal comes."""
+    stopping = asyncio.Event()
+    running = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.add_signal_handler(number, stopping.set)
+    matching = threading.Thread(target=loop.run, args=(exchange.matcher, -1), name="matching", daemon=True)
+    matching.start()
+    exchange.gateway.start_day()
+    await exchange.gateway.start(sockets.orders)
+    if exchange.feed is not None and sockets.feed is not None:
+        exchange.feed.start(sockets.feed)
+    beating = asyncio.create_task(beat(exchange.page))
+    gc.collect()
+    gc.freeze()  # what is here now lives as long as the process: no collection has to look at it again
+    exchange.page.set_state(State.READY)
+    announce(sockets.addresses)
+    await stopping.wait()
+    log.info("stopping")
+    exchange.page.set_state(State.STOPPING)
+    await stop(exchange, matching)
+    beating.cancel()
+
+
+def announce(addresses: dict[str, str]) -> None:
+    """One line of JSON on standard output: now clients may come."""
+    print(json.dumps({"ready": True, **addresses}), flush=True)
+    log.info("ready", extra=addresses)
+
+
+async def beat(page: Page) -> None:
+    """Show in the counters page that the loop runs."""
+    while True:
+        page.beat()
+        await asyncio.sleep(BEAT_S)
+
+
+async def stop(exchange: Exchange, matching: threading.Thread) -> None:
+    """No more market data, the end of the day to every account, then the threads."""
+    if exchange.feed is not None:
+        exchange.feed.stop()
+    exchange.gateway.end_day()
+    await settle(exchange.matcher)
+    await exchange.gateway.stop()
+    store_release(exchange.matcher.out.state, events.STOP, 1)
+    system.wake(exchange.matcher.wait[1], np.zeros(2, np.int64))
+    matching.join(JOIN_S)
+    if matching.is_alive():
+        log.error("the matching thread did not stop")
+
+
+async def settle(matcher: loop.Matcher) -> None:
+    """Wait until every command has been applied and its events are out."""
+    deadline = time.monotonic() + LAST_EVENTS_S
+    while ring.depth(matcher.commands) > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - no event for it
+        await asyncio.sleep(0.001)
+
+
+def stop_telemetry(telemetry: subprocess.Popen[bytes]) -> None:
+    """End the telemetry process, which would also end by itself."""
+    telemetry.terminate()
+    try:
+        telemetry.wait(JOIN_S)
+    except subprocess.TimeoutExpired:
+        telemetry.kill()
+        telemetry.wait()

@@ -1,4 +1,4 @@
-"""The compiled engine as an Exchange: the one file that knows how its arrays are driven and read from a test."""
+"""The compiled engine as an Exchange: the one file that knows how it is driven and how its arrays are read."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -10,21 +10,24 @@ from commands import Command
 from exchange import USED, Event, Levels, Limits
 from venue.engine import books, events, loop, memory, ring
 from venue.engine import records as r
-from venue.engine.counters import MATCHER
+from venue.engine.cells import ROW
+from venue.engine.counters import HISTOGRAMS, MATCHER
 from venue.engine.records import BUY, RECORDED, SELL
 
 _ACCOUNT = ("killed", "last_user_ref", "open_orders", "open_shares", "open_notional")
 _COUNTED = [
     name
     for name in MATCHER.names or ()
-    if name.startswith(("orders_", "ignored_", "divergence_", "fill", "self_", "unknown_", "duplicate_", "over_"))
+    if name.startswith(
+        ("orders_", "ignored_", "divergence_", "fill", "self_", "unknown_", "duplicate_", "over_")
+    )
     or name in ("out_of_order_executions", "capacity_rejects")
     if name != "orders_high_water"
 ]
 
 
 class Engine:
-    """Its commands are applied one by one, without the rings' threads; see exchange.Exchange."""
+    """The matching thread's kernel, one turn a command, in the thread of the test; see exchange.Exchange."""
 
     def __init__(
         self,
@@ -37,26 +40,32 @@ class Engine:
         user_refs: int = 1 << 15,
     ) -> None:
         self.mode, self.instruments = mode, instruments
+        rows = r.aligned(len(accounts), r.ACCOUNT)
+        for row, limits in zip(rows, accounts, strict=True):
+            for name, value in limits.items():
+                row[name] = value
         self.books = books.create(
             instruments=instruments,
-            accounts=len(accounts),
+            accounts=rows,
             orders=orders,
             levels=levels or orders,
             user_refs=user_refs,
             mode=mode,
         )
-        for row, limits in zip(self.books.accounts, accounts, strict=True):
-            for name, value in limits.items():
-                row[name] = value
-        self.outbox = events.create_outbox(ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT))
-        self.commands = r.aligned(1, r.COMMAND)
+        self.commands = ring.create(2, r.COMMAND)
+        self.events = ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT)
+        histograms = r.aligned(HISTOGRAMS * ROW, np.dtype("<i8")).reshape(HISTOGRAMS, ROW)
+        outbox = events.create_outbox(self.events)
+        self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1)
 
     def send(self, command: Command) -> list[Event]:
-        self.commands[0] = command
-        loop.apply(self.books, self.outbox, self.commands, 0)
-        pending = int(self.outbox.state[events.PENDING])
-        self.outbox.state[events.PENDING] = 0  # read here instead of published
-        return [_event(record) for record in self.outbox.events.records[:pending]]
+        self.commands.records[ring.write_position(self.commands, 0)] = command
+        ring.publish(self.commands, 1, 0)
+        loop.run(self.matcher, 1)
+        count = ring.available(self.events)
+        told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
+        ring.release(self.events, count)
+        return told
 
     # --- looking at it --------------------------------------------------------------------------------------------
 
@@ -64,7 +73,7 @@ class Engine:
         """The levels of one side, best first."""
         row = self.books.sides[2 * instrument + side]
         start, count = int(row["block"]), int(row["count"])
-        for word in self.books.ladders.words[start : start + count][::-1].tolist():
+        for word in self.books.ladders[start : start + count][::-1].tolist():
             yield word & 0xFFFFFFFF
 
     def _queue(self, level: int) -> Iterator[int]:
@@ -100,7 +109,7 @@ class Engine:
 
     def _own(self, account: int) -> dict[int, int]:
         """Slots of an account's live orders by UserRefNum."""
-        slots = self.books.user_refs[account]
+        slots = self.books.user_refs.reshape(len(self.books.accounts), -1)[account]
         return {int(self.books.orders["user_ref"][slot]): int(slot) for slot in slots[slots != 0]}
 
     def displayed(self, reference: int) -> int | None:
@@ -122,7 +131,7 @@ class Engine:
         return {name: int(self.books.accounts[account][name]) for name in _ACCOUNT}
 
     def position(self, account: int = 0, instrument: int = 0) -> dict[str, int]:
-        row = self.books.positions[account, instrument]
+        row = self.books.positions[account * self.instruments + instrument]
         return {name: int(row[name]) for name in ("position", "open_buy", "open_sell")}
 
     def state(self, instrument: int = 0) -> dict[str, int]:
@@ -153,13 +162,15 @@ class Engine:
 
     def check_invariants(self) -> None:
         levels = sum(
-            self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
+            self._check_side(instrument, side)
+            for instrument in range(self.instruments)
+            for side in (BUY, SELL)
         )
-        assert memory.in_use(self.books.level_pool) == levels, "levels leak"
+        assert self.books.state[books.LEVEL_POOL + memory.IN_USE] == levels, "levels leak"
         recorded = self._recorded()
         own = [self._own(account) for account in range(len(self.books.accounts))]
         held = len(recorded) + sum(len(orders) for orders in own)
-        assert memory.in_use(self.books.order_pool) == held, "orders leak"
+        assert self.books.state[books.ORDER_POOL + memory.IN_USE] == held, "orders leak"
         for reference, slot in recorded.items():
             order = self.books.orders[slot]
             assert order["reference"] == reference

@@ -81,8 +81,7 @@ _ECHO = {
 USED: dict[int, set[str]] = {
     r.ACCEPTED: _ALWAYS | _ECHO,
     r.REPLACED: _ALWAYS | _ECHO | {"original_user_ref"},
-    r.EXECUTED: _ALWAYS
-    | {"user_ref", "instrument", "quantity", "price", "leaves", "reference", "detail"},
+    r.EXECUTED: _ALWAYS | {"user_ref", "instrument", "quantity", "price", "leaves", "reference", "detail"},
     r.CANCELED: _ALWAYS | {"user_ref", "quantity", "detail"},
     r.REJECTED: _ALWAYS | {"user_ref", "detail", "word0", "word1"},
     r.MODIFIED: _ALWAYS | {"user_ref", "side", "quantity"},

@@ -19,7 +19,15 @@ INSTRUMENTS = 2
 ACCOUNTS = 3
 
 RECORDED_KINDS = [r.ADD] * 8 + [r.EXECUTE] * 5 + [r.REPLACE_RECORDED] * 3 + [r.REDUCE] * 2 + [r.DELETE] * 2
-RECORDED_KINDS += [r.EXECUTE_AT_PRICE, r.TRADE, r.TRADE, r.CROSS, r.TRADING_STATE, r.TRADING_STATE, r.FEED_EVENT]
+RECORDED_KINDS += [
+    r.EXECUTE_AT_PRICE,
+    r.TRADE,
+    r.TRADE,
+    r.CROSS,
+    r.TRADING_STATE,
+    r.TRADING_STATE,
+    r.FEED_EVENT,
+]
 RARE_RECORDED_KINDS = [r.FEED_LOSS, r.FEED_RESET]
 ORDER_KINDS = [r.ENTER] * 10 + [r.REPLACE] * 4 + [r.CANCEL] * 3 + [r.MODIFY] * 2 + [r.QUERY]
 RARE_ORDER_KINDS = [r.CANCEL_ALL, r.SET_KILL_SWITCH, r.SET_KILL_SWITCH, r.DAY_EVENT]
@@ -109,7 +117,10 @@ def order_command(pick: Pick, odd: bool) -> Command:
     if kind == r.REPLACE:
         sides = pick([b"\0\0BS", b"TEX"]) if odd else b"\0"
         return command._replace(
-            side=pick(sides), user_ref=pick([1] * 8 + [3, 0]), extra=pick(range(6)), detail=pick([0, 7]) if odd else 0
+            side=pick(sides),
+            user_ref=pick([1] * 8 + [3, 0]),
+            extra=pick(range(6)),
+            detail=pick([0, 7]) if odd else 0,
         )
     if kind == r.SET_KILL_SWITCH:
         return command._replace(detail=pick([0, 1]))

@@ -154,7 +154,6 @@ class State:
             r.EXECUTED,
             order.account,
             user_ref=order.user_ref,
-            instrument=order.instrument,
             quantity=shares,
             price=price,
             leaves=order.open,

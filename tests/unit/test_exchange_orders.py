@@ -1,6 +1,7 @@
 """Stories of live orders: what each client hears, word for word. Both exchanges have to tell them the same way."""
 
 import pytest
+
 from commands import (
     INGRESS_NS,
     IOC,
@@ -110,10 +111,10 @@ def test_replaced_rejected_canceled_modified_and_the_rest_in_full(two: Exchange)
             detail=ord("L"),
         )
     ]
-    assert two.send(modify(2, "T", 70)) == [Event(r.MODIFIED, **answer, user_ref=2, side=ord("T"), quantity=70)]
-    assert two.send(cancel(2, 30)) == [
-        Event(r.CANCELED, **answer, user_ref=2, quantity=40, detail=ord("U"))
+    assert two.send(modify(2, "T", 70)) == [
+        Event(r.MODIFIED, **answer, user_ref=2, side=ord("T"), quantity=70)
     ]
+    assert two.send(cancel(2, 30)) == [Event(r.CANCELED, **answer, user_ref=2, quantity=40, detail=ord("U"))]
     assert two.send(enter(3, "B", 0, 20_000, words=(5, 6))) == [
         Event(r.REJECTED, **answer, user_ref=3, word0=5, word1=6, detail=0x13)
     ]
@@ -231,21 +232,28 @@ def test_a_minimum_quantity_is_all_or_nothing_below_it(two: Exchange) -> None:
     [
         (
             r.ALLOW,
-            ["0 executed 1: 5 @ 100 A, 0 left", "0 executed 2: 5 @ 100 R, 3 left"]
-            + ["1 executed 1: 3 @ 100 A, 2 left", "0 executed 2: 3 @ 100 R, 0 left"],
+            [
+                "0 executed 1: 5 @ 100 A, 0 left",
+                "0 executed 2: 5 @ 100 R, 3 left",
+                "1 executed 1: 3 @ 100 A, 2 left",
+                "0 executed 2: 3 @ 100 R, 0 left",
+            ],
             ([], [(100, [2])]),
         ),
         (r.CANCEL_NEWEST, ["0 canceled 2: 8 Q"], ([], [(100, [5, 5])])),
         (
             r.CANCEL_OLDEST,
-            ["0 canceled 1: 5 Q"]
-            + ["1 executed 1: 5 @ 100 A, 0 left", "0 executed 2: 5 @ 100 R, 3 left"],
+            ["0 canceled 1: 5 Q", "1 executed 1: 5 @ 100 A, 0 left", "0 executed 2: 5 @ 100 R, 3 left"],
             ([(100, [3])], []),
         ),
         (
             r.DECREMENT,
-            ["0 canceled 1: 5 Q", "0 canceled 2: 5 Q"]
-            + ["1 executed 1: 3 @ 100 A, 2 left", "0 executed 2: 3 @ 100 R, 0 left"],
+            [
+                "0 canceled 1: 5 Q",
+                "0 canceled 2: 5 Q",
+                "1 executed 1: 3 @ 100 A, 2 left",
+                "0 executed 2: 3 @ 100 R, 0 left",
+            ],
             ([], [(100, [2])]),
         ),
     ],
@@ -268,15 +276,25 @@ def test_shares_lost_to_self_match_prevention_are_spent_in_the_chain(fresh: NewE
     assert sent(exchange, cancel(3, 50)) == ["0 canceled 3: 50 U"]
 
 
-@pytest.mark.parametrize("policy", [r.CANCEL_NEWEST, r.CANCEL_OLDEST, r.DECREMENT])
-def test_a_minimum_quantity_counts_only_what_would_really_trade(fresh: NewExchange, policy: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "most"), [(r.ALLOW, 8), (r.CANCEL_NEWEST, 3), (r.CANCEL_OLDEST, 8), (r.DECREMENT, 6)]
+)
+def test_a_minimum_quantity_counts_only_what_would_really_trade(
+    fresh: NewExchange, policy: int, most: int
+) -> None:
+    """Ahead are 3 of another client's, 2 of one's own, and 20 of the other client's."""
     exchange = fresh(r.MATCH, accounts=({"self_match": policy}, {}))
-    sent(exchange, enter(1, "S", 5, 100), enter(1, "S", 6, 100, account=1))
-    assert sent(exchange, enter(2, "B", 8, 100, tif=IOC, minimum=8)) == [
-        "0 accepted 2: B 8 @ 100",
-        "0 canceled 2: 8 I",
-    ]
-    assert sizes(exchange) == ([], [(100, [5, 6])])
+    sent(exchange, enter(1, "S", 3, 100, account=1), enter(1, "S", 2, 100), enter(2, "S", 20, 100, account=1))
+    if most < 8:
+        assert sent(exchange, enter(2, "B", 8, 100, tif=IOC, minimum=most + 1)) == [
+            "0 accepted 2: B 8 @ 100",
+            "0 canceled 2: 8 I",
+        ]
+        assert sizes(exchange) == ([], [(100, [3, 2, 20])])
+        assert "self_matches_prevented" not in exchange.counters()
+    events = exchange.send(enter(3, "B", 8, 100, tif=IOC, minimum=most))
+    assert sum(e.quantity for e in events if e.kind == r.EXECUTED and e.detail == ord("R")) == most
+    exchange.check_invariants()
 
 
 def test_a_filled_order_is_gone_and_its_place_in_memory_returns(fresh: NewExchange) -> None:
@@ -326,7 +344,10 @@ def test_a_number_used_before_is_ignored_and_counted(two: Exchange) -> None:
 
 def test_the_last_number_of_all_is_followed_by_none(two: Exchange) -> None:
     last = 2**32 - 1
-    assert sent(two, enter(last, "S", 5, 100), query()) == [f"0 accepted {last}: S 5 @ 100", "0 next number 0"]
+    assert sent(two, enter(last, "S", 5, 100), query()) == [
+        f"0 accepted {last}: S 5 @ 100",
+        "0 next number 0",
+    ]
     assert sent(two, enter(last, "S", 5, 100), enter(0, "S", 5, 100)) == []
     assert sent(two, cancel(last)) == [f"0 canceled {last}: 5 U"]
 

@@ -1,6 +1,7 @@
 """Stories of recorded flow and own orders in one book: what history does here, and what it no longer can."""
 
 import pytest
+
 from commands import (
     IOC,
     MARKET,
@@ -90,7 +91,11 @@ def test_an_unknown_reference_is_counted_and_its_book_is_incomplete(fresh: NewEx
     exchange = fresh(instruments=6)
     sent(exchange, enter(1, "S", 10, 100), add(1, "B", 5, 100, instrument=5))
     nonsense = [execute(8, 5, instrument=1), reduce(8, 5, instrument=2), delete(8, instrument=3)]
-    nonsense += [replace_recorded(8, 9, 5, 100, instrument=4), execute(B, 5, price=7), delete(8, instrument=77)]
+    nonsense += [
+        replace_recorded(8, 9, 5, 100, instrument=4),
+        execute(B, 5, price=7),
+        delete(8, instrument=77),
+    ]
     assert sent(exchange, *nonsense) == []
     assert exchange.counters() == {"orders_accepted": 1, "unknown_references": 6}
     assert [exchange.state(i)["incomplete"] for i in range(6)] == [1, 1, 1, 1, 1, 0]
@@ -160,6 +165,21 @@ def test_a_loss_marks_every_book_and_a_reset_forgets_the_recorded_orders(fresh: 
     exchange.check_invariants()
     sent(exchange, add(1, "B", 5, 100))
     assert exchange.book(0) == ([(100, [(B, 7, True), (1, 5, False)])], [])
+
+
+def test_a_loss_also_concerns_books_that_nothing_was_heard_of_yet(fresh: NewExchange) -> None:
+    """Their first orders may be what was lost."""
+    exchange = fresh(instruments=3)
+    sent(exchange, add(1, "B", 5, 100, instrument=1), feed_loss(), add(2, "B", 5, 100, instrument=2))
+    assert [exchange.state(i)["incomplete"] for i in range(3)] == [1, 1, 1]
+
+
+def test_a_reset_clears_a_book_of_which_only_unknown_orders_were_heard(fresh: NewExchange) -> None:
+    exchange = fresh(instruments=2)
+    sent(exchange, add(1, "B", 5, 100), execute(7, 1, instrument=1))
+    assert exchange.state(1)["incomplete"] == 1
+    sent(exchange, feed_reset())
+    assert exchange.state(1)["incomplete"] == 0
 
 
 # --- own orders take recorded ones --------------------------------------------------------------------------------
@@ -233,6 +253,23 @@ def test_an_order_that_was_taken_keeps_its_place_in_time(book: Exchange) -> None
     assert book.book()[1] == [(100, [(B + 2, 10, True)])]
 
 
+def test_an_order_that_arrives_with_nothing_open_has_its_place_in_time_too(book: Exchange) -> None:
+    """Own order 2 came after recorded order 1, and before the order that replaced it."""
+    sent(book, add(1, "S", 20, 101), enter(1, "B", 20, 101), enter(2, "S", 10, 101))
+    sent(book, *[add(n, "B", 1, 50) for n in range(10, 15)], *[delete(n) for n in range(10, 15)])
+    sent(book, replace_recorded(1, 2, 20, 101), enter(3, "S", 10, 101))
+    assert book.book()[1] == [(101, [(B + 1, 10, True), (B + 2, 10, True)])]
+    assert sent(book, execute(2, 15)) == ["0 executed 2: 10 @ 101 A, 0 left"]
+    assert book.counters()["divergence_shares"] == 5
+    assert "out_of_order_executions" not in book.counters()
+
+
+def test_an_order_that_was_taken_can_be_out_of_order_too(book: Exchange) -> None:
+    sent(book, add(1, "S", 10, 100), enter(1, "B", 10, 100), add(2, "S", 10, 99), execute(1, 5))
+    assert book.counters()["out_of_order_executions"] == 1
+    assert book.counters()["divergence_shares"] == 5
+
+
 # --- recorded orders meet own ones --------------------------------------------------------------------------------
 
 
@@ -271,7 +308,12 @@ def test_an_execution_fills_own_orders_that_stand_before_it(book: Exchange) -> N
     ]
     # 15 of 35 came from order 1; history shows 15 left of it, and that is all that can be open
     assert (book.book()[1], book.displayed(1)) == ([(100, [(1, 15, False), (B + 1, 10, True)])], 15)
-    assert book.counters() == {"orders_accepted": 3, "fills": 2, "filled_shares": 20, "filled_notional": 1_990}
+    assert book.counters() == {
+        "orders_accepted": 3,
+        "fills": 2,
+        "filled_shares": 20,
+        "filled_notional": 1_990,
+    }
     assert book.state()["last_price"] == 100
 
 
@@ -323,7 +365,13 @@ def test_the_queue_ahead_is_known_at_all_times(book: Exchange) -> None:
 
 
 def test_someone_ahead_leaves_and_the_queue_is_shorter_by_exactly_that(book: Exchange) -> None:
-    sent(book, add(1, "S", 5, 100), add(2, "S", 7, 100), enter(1, "S", 9, 100, account=1), enter(1, "S", 1, 100))
+    sent(
+        book,
+        add(1, "S", 5, 100),
+        add(2, "S", 7, 100),
+        enter(1, "S", 9, 100, account=1),
+        enter(1, "S", 1, 100),
+    )
     assert book.queue_ahead(0, 1) == 21
     sent(book, delete(1))
     assert book.queue_ahead(0, 1) == 16
@@ -359,6 +407,16 @@ def test_passive_own_orders_leave_no_mark_on_history(passive: Exchange) -> None:
     sent(passive, execute(1, 30), delete(2))
     assert passive.book()[1] == []
     assert "divergence_events" not in passive.counters()
+
+
+def test_passive_market_orders_are_stopped_by_a_collar_only_if_there_is_more_beyond_it(
+    fresh: NewExchange,
+) -> None:
+    exchange = fresh(r.PASSIVE, accounts=({"collar_bp": 100},))
+    sent(exchange, add(1, "S", 30, 10_000))
+    assert sent(exchange, enter(1, "B", 50, MARKET))[-1] == "0 canceled 1: 20 I"
+    sent(exchange, add(2, "S", 30, 20_000))
+    assert sent(exchange, enter(2, "B", 50, MARKET))[-1] == "0 canceled 2: 20 K"
 
 
 def test_passive_fills_take_nothing_from_the_recorded_aggressor(passive: Exchange) -> None:

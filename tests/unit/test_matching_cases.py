@@ -48,7 +48,9 @@ class OrderBook:
         number = len(self.ids) + 1
         self.numbers[order_id] = number
         self.ids[number] = (order_id, side, price)
-        accepted, *events = self.exchange.send(enter(number, "BS"[side], quantity, price, tif=IOC if ioc else DAY))
+        accepted, *events = self.exchange.send(
+            enter(number, "BS"[side], quantity, price, tif=IOC if ioc else DAY)
+        )
         assert accepted.kind == r.ACCEPTED
         reports = []
         for event in events:
@@ -68,7 +70,9 @@ def through_exchange(name: str) -> Callable[[Iterable[Message]], list[str]]:
     return run
 
 
-RUNNERS: dict[str, Callable[[Iterable[Message]], list[str]]] = {name: through_exchange(name) for name in EXCHANGES}
+RUNNERS: dict[str, Callable[[Iterable[Message]], list[str]]] = {
+    name: through_exchange(name) for name in EXCHANGES
+}
 
 
 SWEEP = [(0, 1, 0, 1, order_id, 100) for order_id in range(1, 5001)] + [(0, 0, 0, 5000, 5001, 100)]

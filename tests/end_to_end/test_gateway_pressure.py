@@ -1,0 +1,221 @@
+"""The order gateway when somebody is too slow: the matching thread, a client, or the end of a store."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway_rig import Client, Rig, cancel, order, with_gateway
+from venue import connection as connections
+from venue import gateway as gateways
+from venue.engine import records as r
+from venue.engine import ring
+from venue.wire import ouch
+from venue.wire.soupbintcp import frame
+
+CANCELED_BYTES = 21
+UNSENT = 64 << 10
+
+
+async def orders_sent(client: Client, first: int, last: int) -> None:
+    """Orders, as fast as the other side takes them."""
+    await client.send(b"".join(order(number) for number in range(first, last + 1)))
+
+
+def numbers(messages: list[ouch.OutboundMessage]) -> list[int]:
+    return [message.user_ref_num for message in messages if isinstance(message, ouch.Accepted)]
+
+
+# --- the matching thread --------------------------------------------------------------------------------
+
+
+@with_gateway(ring_capacity=16)
+async def test_a_full_command_ring_stops_reading_and_loses_nothing(rig: Rig) -> None:
+    first, second = await rig.login("ALPHA", sequence=0), await rig.login("BETA", sequence=0)
+    rig.matcher.stalled = True
+    sending = asyncio.gather(orders_sent(first, 1, 4_000), orders_sent(second, 1, 4_000))
+    await rig.until(lambda: rig.count("command_ring_full") == 1)
+    await rig.until(lambda: all(not c.transport.is_reading() for c in rig.gateway.connections))
+    assert ring.depth(rig.link.commands) == 16
+    assert rig.page.gateway[0]["messages_in"][ord("O")] == 16
+    rig.matcher.stalled = False
+    rig.matcher.run()
+    for client in (first, second):
+        assert numbers(await client.messages(4_000)) == list(range(1, 4_001))
+    await sending
+    assert all(c.transport.is_reading() for c in rig.gateway.connections)
+    await first.send(order(4_001))
+    assert numbers(await first.messages(1)) == [4_001]
+
+
+@with_gateway(ring_capacity=2, cancel_on_disconnect=True)
+async def test_a_cancel_on_disconnect_waits_for_room_and_later_orders_wait_behind_it(rig: Rig) -> None:
+    client, other = await rig.login(sequence=0), await rig.login("BETA", sequence=0)
+    await client.send(order(1))
+    await client.messages(1)
+    rig.matcher.stalled = True
+    await other.send(order(1) + order(2))
+    await rig.until(lambda: ring.depth(rig.link.commands) == 2)
+    client.close()
+    await rig.until(lambda: rig.gateway.service_waits)
+    again = await rig.login(sequence=2)
+    await again.send(order(2))
+    await rig.until(lambda: any(rig.gateway.waits_for_room(c) for c in rig.gateway.connections))
+    rig.matcher.stalled = False
+    rig.matcher.run()
+    entered, taken_off, entered_again = await again.messages(3)
+    assert numbers([entered, entered_again]) == [1, 2]
+    assert isinstance(taken_off, ouch.Canceled)
+    assert (taken_off.user_ref_num, taken_off.reason) == (1, "Z")
+
+
+# --- a client that does not read ------------------------------------------------------------------------
+
+
+async def filled_up(rig: Rig, account: int) -> None:
+    """Events for an account until its client's kernel takes no more."""
+    while (live := rig.gateway._live[account]) is not None and live.transport.get_write_buffer_size() == 0:
+        rig.matcher.flood(account, 1_000)
+        await asyncio.sleep(0)
+
+
+@with_gateway(max_unsent_bytes=UNSENT)
+async def test_a_client_that_does_not_read_is_cut_at_the_limit_and_finds_everything_again(rig: Rig) -> None:
+    slow = await rig.login("ALPHA", sequence=1, receive_buffer_bytes=4_096)
+    quick = await rig.login("BETA", sequence=0)
+    largest = 0
+    while rig.count("slow_client_cuts") == 0:
+        rig.matcher.flood(0, 500)
+        await quick.send(order(1 + rig.gateway.store.streams[1].count))
+        assert len(await quick.messages(1)) == 1, "others go on as ever"
+        largest = max([largest, *(c.transport.get_write_buffer_size() for c in rig.gateway.connections)])
+    assert 0 < largest <= connections.WRITE_BYTES
+    await slow.rest()
+    await rig.until(lambda: len(rig.gateway.connections) == 1)
+    again = await rig.login("ALPHA", sequence=1)
+    assert await again.raw(len(rig.stream())) == rig.stream()
+
+
+@with_gateway()
+async def test_a_client_that_takes_nothing_for_fifteen_seconds_is_cut_below_the_limit_too(rig: Rig) -> None:
+    slow = await rig.login("ALPHA", sequence=0, receive_buffer_bytes=4_096)
+    await filled_up(rig, 0)
+    seconds = 0
+    while rig.count("slow_client_cuts") == 0:
+        heard = rig.count("bytes_in")
+        await slow.send(frame(b"R"))
+        await rig.until(lambda before=heard: rig.count("bytes_in") > before)
+        rig.advance(1)
+        seconds += 1
+    assert 15 < seconds < 20
+    await rig.until(lambda: not rig.gateway.connections)
+    assert (rig.count("slow_client_cuts"), rig.count("silence_cuts")) == (1, 0)
+    taken = b"".join(frame(body[:1], body[1:]) for body in await slow.rest())
+    assert rig.stream()[13:].startswith(taken), "no heartbeat in the middle of a message"
+
+
+@with_gateway(max_unsent_bytes=UNSENT)
+async def test_a_client_may_take_its_time_for_what_was_there_before_it_came(rig: Rig) -> None:
+    for _ in range(20):
+        rig.matcher.flood(0, 1_000)
+        rig.gateway.handle_events()
+    size = len(rig.stream())
+    assert size > 4 * UNSENT
+    client = await rig.login("ALPHA", sequence=1, receive_buffer_bytes=4_096)
+    rig.matcher.flood(0, 100)
+    rig.gateway.handle_events()
+    rig.advance(0.3)
+    assert rig.count("slow_client_cuts") == 0
+    assert await client.raw(size + 100 * CANCELED_BYTES) == rig.stream()
+
+
+@with_gateway()
+async def test_what_is_written_is_not_copied(rig: Rig) -> None:
+    """The transport holds at most one slice of the store, whatever the client is owed."""
+    await rig.login("ALPHA", sequence=0, receive_buffer_bytes=4_096)
+    await filled_up(rig, 0)
+    for _ in range(20):
+        rig.matcher.flood(0, 1_000)
+        rig.gateway.handle_events()
+    (connection,) = rig.gateway.connections
+    assert connection.unsent_bytes() > connections.WRITE_BYTES
+    assert connection.transport.get_write_buffer_size() <= connections.WRITE_BYTES
+    rig.gateway.tick()
+    assert rig.count("send_buffer_bytes") == connection.transport.get_write_buffer_size()
+    assert rig.page.accounts[0]["unsent_bytes"] == connection.unsent_bytes()
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_stopping_waits_for_readers_and_for_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    monkeypatch.setattr(gateways, "STOP_TIMEOUT_S", 5.0 if reads else 0.05)
+
+    @with_gateway()
+    async def scenario(rig: Rig) -> None:
+        client = await rig.login("ALPHA", sequence=0, receive_buffer_bytes=4_096)
+        await filled_up(rig, 0)
+        for _ in range(20):
+            rig.matcher.flood(0, 1_000)
+            rig.gateway.handle_events()
+        size = len(rig.stream()) - 13
+        stopping = asyncio.ensure_future(rig.gateway.stop())
+        if reads:
+            assert await client.raw(size) == rig.stream()[13:]
+            assert await client.rest() == [b"Z"]
+        await stopping
+        assert not [c for c in rig.gateway.connections if not c.end_reason]
+
+    scenario(tmp_path)
+
+
+# --- the end of a store ---------------------------------------------------------------------------------
+
+
+@with_gateway(max_store_bytes=3 * 90_000)
+async def test_an_account_that_has_used_up_its_store_ends_whole(rig: Rig) -> None:
+    client, other = await rig.login(), await rig.login("BETA", sequence=0)
+    await orders_sent(client, 1, 896)  # 13 + 896 * 67 bytes: just over two thirds
+    await rig.until(lambda: (r.SET_KILL_SWITCH, 0, 1) in rig.matcher.seen)
+    await rig.until(lambda: not rig.matcher.open)
+    await client.messages(rig.gateway.store.streams[0].count)
+    accepted = rig.page.gateway[0]["messages_out"][ord("A")]
+    canceled = rig.page.gateway[0]["messages_out"][ord("C")]
+    assert accepted == canceled == 896
+    await client.send(frame(b"R"))
+    await client.send(order(897))
+    await client.rest()
+    assert (r.ENTER, 0, 897) not in rig.matcher.seen
+    rig.gateway.end_day()
+    again = await rig.login(sequence=1)
+    messages = await again.messages(1 + 896 + 896 + 1)
+    assert messages[-1] == ouch.SystemEvent(timestamp=messages[-1].timestamp, event_code="E")
+    assert rig.count("store_full") == 0
+    await other.send(order(1))
+    assert numbers(await other.messages(2)) == [1]
+
+
+# --- many events ----------------------------------------------------------------------------------------
+
+
+@with_gateway()
+async def test_more_events_than_a_pass_takes_leave_room_for_others(rig: Rig) -> None:
+    client = await rig.login(sequence=0)
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    count = 2 * gateways.PASSES * gateways.PASS_EVENTS - 1
+    rig.matcher.flood(0, min(count, 8_191))
+    asyncio.get_running_loop().call_soon(turn)
+    rig.gateway.handle_events()
+    assert rig.gateway.store.streams[0].count == 1 + gateways.PASSES * gateways.PASS_EVENTS
+    assert turns == 0
+    await client.raw(8_191 * CANCELED_BYTES)
+    assert turns == 1
+    await client.send(cancel(1) + order(1))
+    assert numbers(await client.messages(1)) == [1]

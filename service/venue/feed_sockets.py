@@ -127,7 +127,7 @@ def _join(line: socket.socket, group: str, interface: str, source: str) -> None:
         line.setsockopt(socket.IPPROTO_IP, IP_ADD_SOURCE_MEMBERSHIP, request)
     else:
         line.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + where)
-    if LINUX:  # otherwise what other sockets of this host joined would arrive here too, from any source
+    if LINUX:  # otherwise what others joined on another interface would arrive here too, from any source
         line.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
 
 

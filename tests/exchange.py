@@ -100,6 +100,15 @@ def sent(exchange: "Exchange", *commands: Command) -> list[str]:
     return [str(event) for command in commands for event in exchange.send(command)]
 
 
+def sizes(exchange: "Exchange") -> tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]:
+    """Bids and asks as (price, shares of each order in the queue)."""
+    bids, asks = exchange.book()
+    return (
+        [(price, [open for _, open, _ in queue]) for price, queue in bids],
+        [(price, [open for _, open, _ in queue]) for price, queue in asks],
+    )
+
+
 class Exchange(Protocol):
     """An exchange with books for `instruments` instruments and one account for each of `accounts`."""
 

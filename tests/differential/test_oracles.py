@@ -3,10 +3,8 @@
 import os
 from collections import Counter
 
-import pytest
-
 from commands import add, delete, execute, feed_reset, reduce
-from exchange import EXCHANGES, Exchange, NewExchange, new_exchange
+from exchange import Exchange, NewExchange
 from oracle_streams import (
     Row,
     binary_file,
@@ -23,11 +21,6 @@ pytestmark = needs_shared
 
 EVERY = {"quick": 40}.get(os.environ.get("VENUE_TEST_PROFILE", ""), 1)
 """Only every so many-th transition is tried where kernels run uncompiled."""
-
-
-@pytest.fixture(params=EXCHANGES)
-def fresh(request: pytest.FixtureRequest) -> NewExchange:
-    return new_exchange(request.param)
 
 
 def not_crossed(exchange: Exchange) -> bool:

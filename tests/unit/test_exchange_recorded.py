@@ -20,15 +20,10 @@ from commands import (
     replace_recorded,
     trading_state,
 )
-from exchange import EXCHANGES, Exchange, NewExchange, new_exchange, sent
+from exchange import Exchange, NewExchange, sent
 from venue.engine import records as r
 
 B = r.FIRST_OWN_REFERENCE
-
-
-@pytest.fixture(params=EXCHANGES)
-def fresh(request: pytest.FixtureRequest) -> NewExchange:
-    return new_exchange(request.param)
 
 
 @pytest.fixture

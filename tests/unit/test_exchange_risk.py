@@ -3,15 +3,10 @@
 import pytest
 
 from commands import IOC, MARKET, OPEN_NS, add, cancel, enter, execute, modify, replace
-from exchange import EXCHANGES, NewExchange, new_exchange, sent
+from exchange import NewExchange, sent
 from venue.engine import records as r
 
 NOTHING_OPEN = {"open_orders": 0, "open_shares": 0, "open_notional": 0, "killed": 0}
-
-
-@pytest.fixture(params=EXCHANGES)
-def fresh(request: pytest.FixtureRequest) -> NewExchange:
-    return new_exchange(request.param)
 
 
 BAD = [

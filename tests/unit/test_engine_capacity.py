@@ -1,0 +1,54 @@
+"""Room that only the compiled engine can run out of: each time a typed answer and a counter, never a crash."""
+
+from commands import IOC, add, cancel, delete, enter, replace
+from engine_under_test import Engine
+from exchange import sent
+from venue.engine import records as r
+
+
+def test_no_room_for_another_price() -> None:
+    engine = Engine(r.CONSUME, levels=2)
+    sent(engine, add(1, "B", 5, 100), enter(1, "B", 5, 101))
+    assert sent(engine, enter(2, "B", 5, 102)) == ["0 accepted 2: B 5 @ 102", "0 canceled 2: 5 Z"]
+    assert sent(engine, enter(3, "B", 5, 101), enter(4, "S", 1, 101, tif=IOC)) == [
+        "0 accepted 3: B 5 @ 101",
+        "0 accepted 4: S 1 @ 101",
+        "0 executed 1: 1 @ 101 A, 4 left",
+        "0 executed 4: 1 @ 101 R, 0 left",
+    ]
+    assert engine.counters()["capacity_rejects"] == 1
+    assert engine.state()["incomplete"] == 0
+    sent(engine, add(2, "B", 5, 99))
+    assert engine.counters()["capacity_rejects"] == 2
+    assert engine.state()["incomplete"] == 1
+    assert engine.displayed(2) is None
+    sent(engine, delete(1))  # its level is free again
+    assert sent(engine, enter(5, "B", 5, 102)) == ["0 accepted 5: B 5 @ 102"]
+    engine.check_invariants()
+
+
+def test_numbers_that_are_too_far_apart() -> None:
+    """A number whose place is taken by a live order much older than it is refused, not confused with it."""
+    engine = Engine(r.MATCH, accounts=({}, {}), user_refs=4)
+    sent(engine, enter(1, "B", 5, 100), enter(2, "B", 5, 100))
+    assert sent(engine, enter(5, "B", 5, 100)) == ["0 rejected 5: PROCESSING_ERROR"]
+    assert sent(engine, replace(2, 9, 6, 100)) == ["0 rejected 9: PROCESSING_ERROR"]
+    assert engine.counters()["capacity_rejects"] == 2
+    assert sent(engine, cancel(5), cancel(9)) == []
+    assert sent(engine, enter(9, "B", 5, 100, account=1)) == ["1 accepted 9: B 5 @ 100"]
+    sent(engine, cancel(1))
+    assert sent(engine, enter(13, "B", 5, 100)) == ["0 accepted 13: B 5 @ 100"]
+    engine.check_invariants()
+
+
+def test_a_ladder_grows_with_its_prices() -> None:
+    engine = Engine(r.CONSUME, orders=3000)
+    prices = [100 * (1 + 7919 * n % 2000) + 10_000 for n in range(2000)]  # far apart and in no order
+    for n, price in enumerate(prices):
+        engine.send(add(n + 1, "S", 1, price))
+    assert [price for price, _ in engine.book()[1]] == sorted(prices)
+    engine.check_invariants()
+    for n in range(2000):
+        engine.send(delete(n + 1))
+    assert engine.book() == ([], [])
+    engine.check_invariants()

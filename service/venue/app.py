@@ -30,7 +30,6 @@ import uvloop
 from venue import config as configuration
 from venue.config import Config, ConfigError
 from venue.engine import books, events, loop, records, ring, system
-from venue.engine.atomics import store_release
 from venue.engine.link import Link
 from venue.feed import Feed
 from venue.feed_sockets import FeedSockets, open_feed_sockets
@@ -203,7 +202,7 @@ def compile_kernels(exchange: Exchange) -> None:
     """Have every kernel ready before the first message; all of it comes from the disk cache but for the first time."""
     begun = time.monotonic()
     steps: dict[str, Callable[[], None]] = {
-        "matching": lambda: loop.run(exchange.matcher, 0),
+        "matching": lambda: loop.warm_up(exchange.matcher),
         "orders": exchange.gateway.warm_up,
     }
     if exchange.feed is not None:
@@ -261,7 +260,7 @@ async def stop(exchange: Exchange, matching: threading.Thread) -> None:
     exchange.gateway.end_day()
     await settle(exchange.matcher)
     await exchange.gateway.stop()
-    store_release(exchange.matcher.out.state, events.STOP, 1)
+    events.stop(exchange.matcher.out)
     system.wake(exchange.matcher.wait[1], np.zeros(2, np.int64))
     matching.join(JOIN_S)
     if matching.is_alive():

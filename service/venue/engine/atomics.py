@@ -172,6 +172,22 @@ def leading_zeros(value: int) -> int:
     return 64 - (int(value) & (2**64 - 1)).bit_length()
 
 
+def _move(typing: Any, array: Any, to: Any, start: Any, count: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = _pointer(context, builder, signature, (args[0], args[1]))
+        source = _pointer(context, builder, signature, (args[0], args[2]))
+        cgutils.raw_memmove(builder, target, source, args[3], context.get_abi_sizeof(I64))
+        return _nothing(context)
+
+    return types.void(array, types.int64, types.int64, types.int64), build
+
+
+@lowered_by(_move)
+def move(array: Array, to: int, start: int, count: int) -> None:
+    """``array[to : to + count] = array[start : start + count]`` in an int64 array; the two may overlap."""
+    array[to : to + count] = array[start : start + count].copy()
+
+
 # --- big-endian bytes -------------------------------------------------------------------------------------------
 
 

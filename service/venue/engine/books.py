@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from venue.engine import index, memory
-from venue.engine.atomics import outlined
+from venue.engine.atomics import move, outlined
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
 from venue.engine.records import (
@@ -166,8 +166,7 @@ def grow_ladder(b: Books, row: Array) -> bool:
     if block < 0:
         return False
     old = int(row["block"])
-    for i in range(count):
-        b.ladders[block + i] = b.ladders[old + i]
+    move(b.ladders, block, old, count)
     if count > 0:
         memory.deallocate_block(b.ladders, b.state, LADDERS, old, size_class - 1)
     row["block"] = block
@@ -186,8 +185,7 @@ def add_level(b: Books, row: Array, position: int, key: int, price: int) -> int:
         return 0
     words = b.ladders
     block = int(row["block"])
-    for i in range(count, position, -1):
-        words[block + i] = words[block + i - 1]
+    move(words, block + position + 1, block + position, count - position)
     words[block + position] = (key << 32) | level
     row["count"] = count + 1
     new = b.levels[level]
@@ -207,8 +205,7 @@ def drop_level(b: Books, row: Array, position: int) -> None:
     block = int(row["block"])
     memory.deallocate(b.levels, b.state, LEVEL_POOL, int(words[block + position] & 0xFFFFFFFF))
     count = int(row["count"]) - 1
-    for i in range(position, count):
-        words[block + i] = words[block + i + 1]
+    move(words, block + position, block + position + 1, count - position)
     row["count"] = count
 
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from venue.engine import ring, system
-from venue.engine.atomics import cpu_relax, load_acquire
-from venue.engine.kernel import verb
+from venue.engine.atomics import cpu_relax, load_acquire, store_release
+from venue.engine.kernel import kernel, verb
 from venue.engine.records import EVENT, Array
 from venue.engine.ring import Ring
 
@@ -29,6 +29,12 @@ class Outbox(NamedTuple):
 def create_outbox(events: Ring, wake_descriptor: int = -1) -> Outbox:
     """An outbox that writes to ``events``."""
     return Outbox(events, np.zeros(32, np.int64), np.zeros(2, np.int64), np.array([wake_descriptor], np.int64))
+
+
+@kernel
+def stop(out: Outbox) -> None:
+    """Any thread: let the matching thread end once the command ring is empty. The caller wakes it if it may sleep."""
+    store_release(out.state, STOP, 1)
 
 
 @verb

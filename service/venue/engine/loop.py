@@ -14,7 +14,7 @@ from venue.engine import memory, orders, recorded, ring, system
 from venue.engine.atomics import cpu_relax, load_acquire
 from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, RING_WAIT
-from venue.engine.events import STOP, Outbox, publish
+from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
 from venue.engine.records import (
@@ -195,3 +195,12 @@ def run(m: Matcher, rounds: int) -> None:
         ring.release(m.commands, ready)  # after the events: an empty ring means that all of them are out
         if feed_ingress_ns > 0:
             record(m.histograms[FEED_DATAGRAM_TO_BOOK], system.now_ns(scratch) - feed_ingress_ns)
+
+
+def warm_up(m: Matcher) -> None:
+    """Compile the matching thread and what starts and stops it. Takes seconds the first time."""
+    run(m, 0)
+    ring.depth(m.commands)
+    system.wake(m.wait[1], m.out.scratch)
+    stop(m.out)
+    m.out.state[STOP] = 0

@@ -1,0 +1,1 @@
+"""Benches: what `venue bench` runs."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import venue.feed
-from feed_live import LiveFeed, RequestServer, packet, run, store_of, udp
+from feed_live import LiveFeed, RequestServer, message, packet, run, store_of, udp
 from venue.engine import records, ring
 from venue.engine.records import DELETE, FEED_LOSS, FEED_RESET
 from venue.feed import FeedStatus
@@ -333,18 +333,18 @@ def test_a_gap_that_shows_while_stocks_are_learned(tmp_path: Path, monkeypatch: 
 
             def add_and_send(stock: str) -> int:
                 if stock == "STOCK0":
-                    live.send(packet(9, 1))
+                    live.send(packet(11, 1))
                 return add(stock)
 
             monkeypatch.setattr(live.instruments, "add", add_and_send)
-            live.send(encode_packet("S1", 1, halts), line=1)
+            live.send(packet(1, 1), encode_packet("S1", 2, [message(2), *halts]), line=1)
             await live.until_counted(gaps=1)
-            live.send(packet(7, 2))
-            await live.until_number(9)
-            assert live.kinds == [records.TRADING_STATE] * 6 + [DELETE] * 3
-            assert [row["instrument"] for row in live.seen[:6]] == list(range(6))
+            live.send(packet(9, 2))
+            await live.until_number(11)
+            assert live.kinds == [DELETE] * 2 + [records.TRADING_STATE] * 6 + [DELETE] * 3
+            assert [row["instrument"] for row in live.seen[2:8]] == list(range(6))
             counted = live.counted()
             assert "duplicates" not in counted
-            assert (counted["H"], counted["D"], counted["line_first_arrivals[1]"]) == (6, 3, 1)
+            assert (counted["H"], counted["D"], counted["line_first_arrivals[1]"]) == (6, 5, 2)
 
     run(story())

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import cast
+from typing import TypeVar, cast
 
 from venue.wire import soupbintcp
 from venue.wire.soupbintcp import ClientEvent, ClientSession
 
 SECOND_NS = 1_000_000_000
 CONNECT_TIMEOUT_S = 10.0
+
+P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class TradingError(Exception):
@@ -145,17 +147,11 @@ class Connection(asyncio.Protocol):
             self._arm()
 
 
-async def open_connection(
-    host: str,
-    port: int,
-    on_event: Callable[[Connection, ClientEvent], None],
-    on_lost: Callable[[Connection, str], None],
-) -> Connection:
-    """A connection that has not logged in. Raises DisconnectedError if there is nobody."""
-    loop = asyncio.get_running_loop()
+async def open_connection(host: str, port: int, protocol: Callable[[], P]) -> P:
+    """A new TCP connection, not logged in. Raises DisconnectedError if there is nobody."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            _, connection = await loop.create_connection(lambda: Connection(on_event, on_lost), host, port)
+            _, connection = await asyncio.get_running_loop().create_connection(protocol, host, port)
     except TimeoutError:
         raise DisconnectedError(f"no answer from {host}:{port} within {CONNECT_TIMEOUT_S:.0f} s") from None
     except OSError as error:

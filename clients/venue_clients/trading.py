@@ -242,7 +242,7 @@ class TradingClient:
     async def _open(self, session: str, sequence: int, first_wanted: int = 0) -> None:
         self._wanted = first_wanted or sequence
         self._login = asyncio.get_running_loop().create_future()
-        connection = await open_connection(self._host, self._port, self._on_event, self._on_lost)
+        connection = await open_connection(self._host, self._port, lambda: Connection(self._on_event, self._on_lost))
         try:
             connection.login(self._username, self._password, session, sequence)
             await self._login

@@ -14,7 +14,7 @@ from commands import (
     query,
     replace,
 )
-from exchange import Event, Exchange, NewExchange, sent
+from exchange import Event, Exchange, NewExchange, sent, sizes
 from venue.engine import records as r
 
 EMPTY: tuple[list[object], list[object]] = ([], [])

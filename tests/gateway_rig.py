@@ -258,6 +258,8 @@ def cancel(number: int) -> bytes:
 async def running(folder: Path, ring_capacity: int, settings: Orders, account_list: list[Account]) -> Any:
     rig = Rig(folder, ring_capacity, settings, account_list)
     loop = asyncio.get_running_loop()
+    faults: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: faults.append(context))
     loop.add_reader(rig.matcher.commands_read, rig.matcher.woken)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)  # connections inherit it: full after few bytes
@@ -277,6 +279,7 @@ async def running(folder: Path, ring_capacity: int, settings: Orders, account_li
         for client in rig.clients:
             client.close()
         rig.page.remove()
+    assert not faults, "an exception in a callback of the loop"
 
 
 def with_gateway(

@@ -75,7 +75,7 @@ class Gateway:
         self._live: list[Connection | None] = [None] * len(accounts)
         self._accounts = accounts
         self._settings = settings
-        self._account_rows = page.accounts
+        self._account_rows = page.accounts[: len(accounts)]
         self._authenticator = Authenticator(accounts)
         self._rejections = Rejections()
         self._logins: set[asyncio.Task[None]] = set()
@@ -331,12 +331,10 @@ class Gateway:
         self.counters["bytes_out"] += count
 
     def _gauges(self) -> None:
-        live = [connection for connection in self._live if connection is not None]
+        logged_in = [connection is not None for connection in self._live]
         self.counters["connections_open"] = len(self.connections)
-        self.counters["sessions"] = len(live)
+        self.counters["sessions"] = sum(logged_in)
         self.counters["send_buffer_bytes"] = sum(c.transport.get_write_buffer_size() for c in self.connections)
         self.counters["store_bytes"] = self.store.size_bytes
-        for account, connection in enumerate(self._live):
-            row = self._account_rows[account]
-            row["logged_in"] = connection is not None
-            row["unsent_bytes"] = 0 if connection is None else connection.unsent_bytes()
+        self._account_rows["logged_in"] = logged_in
+        self._account_rows["unsent_bytes"] = [0 if c is None else c.unsent_bytes() for c in self._live]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import random
 from pathlib import Path
 from typing import Literal
 
@@ -222,6 +224,28 @@ def test_a_bad_packet_ends_the_connection_after_what_came_before_it(tmp_path: Pa
         assert (r.ENTER, 0, 2) not in rig.matcher.seen
 
     scenario(tmp_path)
+
+
+@with_gateway()
+async def test_noise_ends_its_own_connection_and_nothing_else(rig: Rig) -> None:
+    noise = random.Random(5)
+    other = await rig.login("BETA", sequence=0)
+    start = login_packet() + order(1) + frame(b"R")
+    for attempt in range(200):
+        data = bytearray(start + b"".join(order(number) for number in range(2, 6)))
+        for _ in range(noise.randint(1, 6)):
+            data[noise.randrange(0 if attempt % 2 else 49, len(data))] = noise.randrange(256)
+        client = await rig.client()
+        await client.send(data[: noise.randint(1, len(data))])
+        client.close()
+    while len(rig.gateway.connections) > 1:  # some of the logins are wrong and answered late
+        await other.send(frame(b"R"))
+        rig.advance(0.1)
+        await asyncio.sleep(0)
+    await other.send(order(1))
+    while (answer := await other.next()) == b"H":
+        pass
+    assert ouch.Accepted.decode(answer[1:]).user_ref_num == 1
 
 
 @with_gateway()

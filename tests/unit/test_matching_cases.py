@@ -5,11 +5,13 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from commands import DAY, IOC, cancel, enter
 from exchange import EXCHANGES, Exchange, new_exchange
 from shared import SHARED_DATA, needs_shared
+from venue.bench import match as bench
 from venue.engine import records as r
 
 pytestmark = needs_shared
@@ -70,8 +72,19 @@ def through_exchange(name: str) -> Callable[[Iterable[Message]], list[str]]:
     return run
 
 
+def through_bench(messages: Iterable[Message]) -> list[str]:
+    """The driver of `venue bench match`, which handles the engine's book without accounts and events."""
+    rows = [
+        (kind, side, ioc, 0, quantity, sequence, order_id, price, 0)
+        for sequence, (kind, side, ioc, quantity, order_id, price) in enumerate(messages)
+    ]
+    _, reports = bench.measure(np.array(rows, bench.MESSAGE), repeats=1)
+    return bench.report_lines(reports)
+
+
 RUNNERS: dict[str, Callable[[Iterable[Message]], list[str]]] = {
-    name: through_exchange(name) for name in EXCHANGES
+    **{name: through_exchange(name) for name in EXCHANGES},
+    "bench": through_bench,
 }
 
 

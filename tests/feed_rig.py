@@ -28,7 +28,8 @@ def blocks(messages: Iterable[itch.ItchMessage | bytes]) -> bytes:
 
 
 def as_array(data: bytes) -> Array:
-    return np.frombuffer(data, np.uint8)
+    """Writable, as the arenas are: Numba would compile anything else anew."""
+    return np.frombuffer(bytearray(data), np.uint8)
 
 
 def drain(commands: ring.Ring) -> list[dict[str, int]]:

@@ -5,8 +5,10 @@ Packets in order pass through compiled code only (:mod:`venue.engine.feed_packet
 same way. If the ring is full, reading stops: datagrams wait in the socket, and what the kernel drops when that is
 full too is a gap like any other.
 
-The books are flagged as incomplete (``FEED_LOSS``) when messages are lost for good, and when the stream begins
-behind message 1. A new session (``FEED_RESET``) makes the engine forget every recorded order.
+Where a stream begins is ``feed.join``: with "start" what was sent before the first packet is a gap, asked for if there
+is a request server and otherwise soon given up; with "now" the day begins with that packet. The books are flagged as
+incomplete (``FEED_LOSS``) when messages are lost for good, and when the stream begins behind message 1. A new session
+(``FEED_RESET``) makes the engine forget every recorded order.
 
 Everything here runs in the loop thread.
 """
@@ -45,6 +47,7 @@ from venue.engine.records import COMMAND, FEED_LOSS, FEED_RESET, Array
 from venue.engine.symbols import IGNORED, NONE
 from venue.feed_sockets import FeedLine, FeedSockets, dropped_datagrams, receive_buffer_bytes
 from venue.instruments import Instruments
+from venue.sparing_log import SparingLog
 from venue.telemetry.page import Views
 from venue.wire import itch
 from venue.wire.moldudp64 import (
@@ -72,7 +75,6 @@ RETRY_S: Final = 0.0005
 GRACE_S: Final = 0.05
 """After a wait, before a gap may time out: its messages may have been in the socket all the time."""
 TICK_S: Final = 1.0
-LOG_INTERVAL_NS: Final = 1_000_000_000
 
 YIELD: Final = -1
 """A turn ended with work left."""
@@ -134,7 +136,7 @@ class Feed:
         self._gap_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._reading = False
-        self._complaints = _Sparing()
+        self._complaints = SparingLog(log)
 
     def warm_up(self) -> None:
         """Compile all that is called later; before the matching thread starts. Takes seconds the first time."""
@@ -147,6 +149,7 @@ class Feed:
             line.read()
             receive(spare, line.reader.batch, 0, self._session, 0, 0)
         count_datagram(spare.counters, 0, 0)
+        Instruments(1).add("A")
 
     def start(self, sockets: FeedSockets) -> None:
         """Read from these sockets from now on, in the running loop. They belong to the feed after this."""
@@ -279,21 +282,21 @@ class Feed:
                     counters["heartbeats"] += 1
                 case Malformed(reason):
                     counters["packets_malformed"] += 1
-                    self._complaints.log("malformed packet dropped", reason=reason)
+                    self._complaints.warning("malformed packet dropped", reason=reason)
                 case GapDetected(first, count):
                     counters["gaps"] += 1
                     self._unsettled += count
-                    self._complaints.log("messages missing", first=first, count=count)
+                    self._complaints.warning("messages missing", first=first, count=count)
                 case RequestGap():
                     self._ask(event)
                 case MessagesLost(first, count):
                     counters["missing_messages"] += count
                     self._unsettled -= count
                     self._pending.append(event)
-                    self._complaints.log("messages lost", first=first, count=count)
+                    self._complaints.warning("messages lost", first=first, count=count)
                 case SessionChanged(old, new):
                     self._pending.append(event)
-                    self._complaints.log("another session", old=old, new=new)
+                    self._complaints.warning("another session", old=old, new=new)
                 case SessionStarted(session, sequence):
                     counters["sessions_started"] += 1
                     self._session = session_words(session)
@@ -323,7 +326,8 @@ class Feed:
         return DONE
 
     def _deliver(self, event: Deliver) -> int:
-        blocks: Array = np.frombuffer(event.blocks, np.uint8)
+        # a copy that may be written to: the arena is, and an array that is not would compile everything a second time
+        blocks: Array = np.frombuffer(bytearray(event.blocks), np.uint8)
         code = int(decode_blocks(self._decoder, blocks, self._position, len(blocks), self._released_ns))
         self._position = 0 if code == DONE else int(self._decoder.progress[POSITION])
         if code == NEEDS_INSTRUMENT:
@@ -349,7 +353,7 @@ class Feed:
         instrument = self._instruments.add(message.stock)
         self._instruments.map_locate(message.stock_locate, IGNORED if instrument == NONE else instrument)
         if instrument == NONE:
-            self._complaints.log("no room for a stock, see engine.instruments", stock=message.stock)
+            self._complaints.warning("no room for a stock, see engine.instruments", stock=message.stock)
 
     def _ask(self, gap: RequestGap) -> None:
         assert self._requests is not None
@@ -357,7 +361,7 @@ class Feed:
             self._requests.send(Request(gap.session, gap.first, gap.count).encode())
             self._counters[0]["requests_sent"] += 1
         except OSError as error:  # the gap is asked for again when its time is up
-            self._complaints.log("request not sent", reason=error.strerror)
+            self._complaints.warning("request not sent", reason=error.strerror)
 
     # --- timers ---------------------------------------------------------------------------------------------------
 
@@ -390,19 +394,3 @@ class Feed:
             self._counters[0]["kernel_drops"] += (dropped - line.dropped) & 0xFFFFFFFF
             line.dropped = dropped
         self._tick_timer = self._loop.call_later(TICK_S, self._tick)
-
-
-class _Sparing:
-    """Logs one line a second of each kind, with how many more of them there were."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[int, int]] = {}
-
-    def log(self, event: str, **fields: object) -> None:
-        now_ns = time.monotonic_ns()
-        logged_ns, kept = self._last.get(event, (now_ns - LOG_INTERVAL_NS, 0))
-        if now_ns - logged_ns < LOG_INTERVAL_NS:
-            self._last[event] = (logged_ns, kept + 1)
-            return
-        self._last[event] = (now_ns, 0)
-        log.warning(event, extra=fields | ({"more_of_these": kept} if kept else {}))

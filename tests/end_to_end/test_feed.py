@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 import venue.feed
 from feed_live import LiveFeed, RequestServer, message, packet, run, store_of, udp
 from venue.engine import records, ring
+from venue.engine.kernel import JIT
 from venue.engine.records import DELETE, FEED_LOSS, FEED_RESET
 from venue.feed import FeedStatus
 from venue.wire import itch
@@ -23,6 +26,8 @@ from venue.wire.moldudp64 import (
     end_of_session,
     heartbeat,
 )
+
+TESTS = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -80,6 +85,38 @@ def test_one_session_from_its_first_message_to_the_next_session(tmp_path: Path) 
                 }
 
     run(story())
+
+
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_nothing_is_compiled_after_the_warm_up(tmp_path: Path) -> None:
+    """In a process of its own, where nobody else has compiled anything."""
+    script = """
+import asyncio, pathlib, sys
+from feed_live import LiveFeed, packet, run
+from venue.engine import datagrams, feed_codec, feed_packets, symbols
+from venue.wire import itch
+from venue.wire.moldudp64 import encode_packet
+
+def compiled():
+    kernels = [feed_codec.put, feed_codec.decode_blocks, feed_packets.receive, feed_packets.count_datagram]
+    kernels += [datagrams._receive_many, symbols.find, symbols.insert]
+    return [len(kernel.signatures) for kernel in kernels]
+
+halt = itch.StockTradingAction(1, 0, 0, stock="A", trading_state="T", reserved="", reason="").encode()
+
+async def story():
+    async with LiveFeed(pathlib.Path(sys.argv[1])) as live:
+        live.feed.warm_up()
+        before = compiled()
+        live.send(packet(1, 1), packet(4, 1), packet(2, 2), packet(9, 1), encode_packet("S2", 1, [halt]))
+        live.send(encode_packet("S2", 2, [halt] * 2))
+        await live.until(lambda: live.feed.status().next_sequence == 4)
+        assert compiled() == before, (before, compiled())
+
+run(story())
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, cwd=TESTS)
+    assert done.returncode == 0, done.stderr
 
 
 # --- gaps ---------------------------------------------------------------------------------------------------------

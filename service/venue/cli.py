@@ -24,15 +24,15 @@ SERVICE = "Look after it"
 
 class Command(NamedTuple):
     target: str
-    """`module:function`; the function's parameters are the command's."""
+    """`module:function`, whose parameters are the command's, or `module:app` for a command with commands of its own."""
     panel: str
     summary: str
     """First line of the function's docstring, which the help page shows without importing it."""
 
     def load(self) -> Callable[..., Any]:
         module, _, name = self.target.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function
+        loaded: Callable[..., Any] = getattr(import_module(module), name)
+        return loaded
 
     def placeholder(self) -> Callable[..., Any]:
         def command() -> None: ...
@@ -62,6 +62,7 @@ COMMANDS = {
         DATA,
         "Make up a Nasdaq day: an ITCH 5.0 BinaryFILE with the message mix of a real one.",
     ),
+    "bench": Command("venue.bench.commands:app", SERVICE, "Measure it."),
     "hash-password": Command(
         "venue.cli:hash_password", SERVICE, "Turn a password into the line that goes into the configuration."
     ),
@@ -107,8 +108,11 @@ def build(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_start)
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name, command in COMMANDS.items():
-        function = command.load() if name == called else command.placeholder()
-        app.command(name, rich_help_panel=command.panel)(function)
+        loaded = command.load() if name == called else command.placeholder()
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=name, rich_help_panel=command.panel)
+        else:
+            app.command(name, rich_help_panel=command.panel)(loaded)
     return app
 
 

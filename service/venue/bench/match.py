@@ -22,7 +22,6 @@ from venue.engine.books import (
     Books,
     find_own,
     forget_own,
-    free_order,
     join,
     leave,
     new_order,

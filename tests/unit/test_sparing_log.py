@@ -4,7 +4,6 @@ import logging
 
 import pytest
 
-from venue import sparing_log
 from venue.sparing_log import INTERVAL_NS, SparingLog
 
 
@@ -12,7 +11,7 @@ def test_a_flood_is_one_line_a_second_that_says_how_many(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = [5]
-    monkeypatch.setattr(sparing_log.time, "monotonic_ns", lambda: now_ns[0])
+    monkeypatch.setattr("venue.sparing_log.time.monotonic_ns", lambda: now_ns[0])
     sparing = SparingLog(logging.getLogger("venue.test"))
     for number in range(100):
         sparing.warning("malformed", number=number)

@@ -26,48 +26,12 @@ _COUNTED = [
 ]
 
 
-class Engine:
-    """The matching thread's kernel, one turn a command, in the thread of the test; see exchange.Exchange."""
+class BooksView:
+    """Reads the arrays of a compiled engine, in the words of exchange.Exchange, while nobody writes to them."""
 
-    def __init__(
-        self,
-        mode: int = r.CONSUME,
-        accounts: Sequence[Limits] = ({},),
-        instruments: int = 1,
-        orders: int = 1000,
-        *,
-        levels: int = 0,
-        user_refs: int = 1 << 15,
-    ) -> None:
-        self.mode, self.instruments = mode, instruments
-        rows = r.aligned(len(accounts), r.ACCOUNT)
-        for row, limits in zip(rows, accounts, strict=True):
-            for name, value in limits.items():
-                row[name] = value
-        self.books = books.create(
-            instruments=instruments,
-            accounts=rows,
-            orders=orders,
-            levels=levels or orders,
-            user_refs=user_refs,
-            mode=mode,
-        )
-        self.commands = ring.create(2, r.COMMAND)
-        self.events = ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT)
-        histograms = r.aligned(HISTOGRAMS * ROW, np.dtype("<i8")).reshape(HISTOGRAMS, ROW)
-        outbox = events.create_outbox(self.events)
-        self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1)
-
-    def send(self, command: Command) -> list[Event]:
-        self.commands.records[ring.write_position(self.commands, 0)] = command
-        ring.publish(self.commands, 1, 0)
-        loop.run(self.matcher, 1)
-        count = ring.available(self.events)
-        told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
-        ring.release(self.events, count)
-        return told
-
-    # --- looking at it --------------------------------------------------------------------------------------------
+    def __init__(self, engine_books: books.Books, mode: int) -> None:
+        self.books, self.mode = engine_books, mode
+        self.instruments = len(engine_books.books)
 
     def _levels(self, instrument: int, side: int) -> Iterator[int]:
         """The levels of one side, best first."""
@@ -232,6 +196,48 @@ class Engine:
             for ask, offers in asks:
                 own = any(is_own for _, _, is_own in bidders + offers)
                 assert bid < ask or not own, "crossed"
+
+
+class Engine(BooksView):
+    """The matching thread's kernel, one turn a command, in the thread of the test; see exchange.Exchange."""
+
+    def __init__(
+        self,
+        mode: int = r.CONSUME,
+        accounts: Sequence[Limits] = ({},),
+        instruments: int = 1,
+        orders: int = 1000,
+        *,
+        levels: int = 0,
+        user_refs: int = 1 << 15,
+    ) -> None:
+        rows = r.aligned(len(accounts), r.ACCOUNT)
+        for row, limits in zip(rows, accounts, strict=True):
+            for name, value in limits.items():
+                row[name] = value
+        state = books.create(
+            instruments=instruments,
+            accounts=rows,
+            orders=orders,
+            levels=levels or orders,
+            user_refs=user_refs,
+            mode=mode,
+        )
+        super().__init__(state, mode)
+        self.commands = ring.create(2, r.COMMAND)
+        self.events = ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT)
+        histograms = r.aligned(HISTOGRAMS * ROW, np.dtype("<i8")).reshape(HISTOGRAMS, ROW)
+        outbox = events.create_outbox(self.events)
+        self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1)
+
+    def send(self, command: Command) -> list[Event]:
+        self.commands.records[ring.write_position(self.commands, 0)] = command
+        ring.publish(self.commands, 1, 0)
+        loop.run(self.matcher, 1)
+        count = ring.available(self.events)
+        told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
+        ring.release(self.events, count)
+        return told
 
 
 def _event(record: Any) -> Event:

@@ -222,12 +222,8 @@ async def run(exchange: Exchange, sockets: Sockets) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, stopping.set)
-    matching = threading.Thread(target=loop.run, args=(exchange.matcher, -1), name="matching", daemon=True)
-    matching.start()
-    exchange.gateway.start_day()
-    await exchange.gateway.start(sockets.orders)
-    if exchange.feed is not None and sockets.feed is not None:
-        exchange.feed.start(sockets.feed)
+    matching = start_matching(exchange.matcher)
+    await open_doors(exchange, sockets)
     beating = asyncio.create_task(beat(exchange.page))
     gc.collect()
     gc.freeze()  # what is here now lives as long as the process: no collection has to look at it again
@@ -238,6 +234,21 @@ async def run(exchange: Exchange, sockets: Sockets) -> None:
     exchange.page.set_state(State.STOPPING)
     await stop(exchange, matching)
     beating.cancel()
+
+
+def start_matching(matcher: loop.Matcher) -> threading.Thread:
+    """The matching thread, which runs until :func:`stop`."""
+    matching = threading.Thread(target=loop.run, args=(matcher, -1), name="matching", daemon=True)
+    matching.start()
+    return matching
+
+
+async def open_doors(exchange: Exchange, sockets: Sockets) -> None:
+    """Begin the day of every account, and take orders and market data from now on."""
+    exchange.gateway.start_day()
+    await exchange.gateway.start(sockets.orders)
+    if exchange.feed is not None and sockets.feed is not None:
+        exchange.feed.start(sockets.feed)
 
 
 def announce(addresses: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """How much hypothesis tries, and the exchanges that stories are told to."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from exchange import EXCHANGES, Exchange, NewExchange, new_exchange
 from venue.engine import records as r
 
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "deadline": None,  # the first example may compile kernels
     "derandomize": True,
     "print_blob": True,

@@ -40,7 +40,7 @@ def sources_digest() -> str:
     """A hash over all that decides a kernel's machine code, except the CPU, which is in Numba's own key."""
     digest = hashlib.sha256()
     for folder in COMPILED_SOURCES:
-        for path in sorted((PACKAGE / folder).glob("*.py")):
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
         digest.update(f"{package} {version(package)}\n".encode())

@@ -226,6 +226,7 @@ class Load:
     async def run(self, host: str, port: int, logins: Sequence[tuple[str, str]]) -> LoadResult:
         """Send it all; `logins` are pairs of name and password. Raises TradingError if a connection fails."""
         self._done = asyncio.get_running_loop().create_future()
+        self._done.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may fail before its turn
         try:
             for username, password in logins:
                 await self._connect(host, port, username, password)
@@ -236,6 +237,7 @@ class Load:
             for connection in self._connections:
                 connection.finish()
         finally:
+            self._done.cancel()
             for timer in (self._timer, self._heart):
                 if timer is not None:
                     timer.cancel()

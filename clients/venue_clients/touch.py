@@ -97,11 +97,11 @@ class TouchBooks:
             self.changed.add(book.symbol)
 
     def apply(self, message: bytes) -> None:
-        kind = message[0] if message else 0
-        if len(message) != itch.SIZES[kind]:
-            self.malformed += bool(itch.SIZES[kind]) or not message
+        size = itch.SIZES[message[0]] if message else 0
+        if len(message) != size or not size:
+            self.malformed += bool(size) or not message
             return
-        action = self._actions.get(kind)
+        action = self._actions.get(message[0])
         if action is not None:
             action(message)
 

@@ -15,7 +15,7 @@ import typer
 from venue.wire import ouch
 from venue.wire.layout import WireError
 from venue_clients import words
-from venue_clients.orders import OrderState, Status
+from venue_clients.orders import OrderState, OrderView, Status
 from venue_clients.prices import MARKET_PRICE, PriceError, ticks
 from venue_clients.trading import DAY, IOC, DisconnectedError, TradingClient
 
@@ -107,12 +107,13 @@ async def _trade_once(host: str, port: int, user: str, password: str, wanted: Or
     """The exit code. Everything that an order causes at once comes before the answer to a later query."""
     async with await TradingClient.connect(host, port, user, password, sequence=0) as client:
         await anext(client)  # the answer to the query of the login
+        shown = OrderView()
         user_ref = client.enter(wanted.symbol, wanted.side, wanted.quantity, wanted.price, wanted.tif)
         await client.query()
         async for _, message in client:
             if isinstance(message, ouch.AccountQueryResponse):
                 break
-            _show(message, client)
+            _show(message, shown)
         state = client.view.orders[user_ref]
         if state.status is Status.PENDING:
             print(f"no answer to #{user_ref}", flush=True)
@@ -120,7 +121,7 @@ async def _trade_once(host: str, port: int, user: str, password: str, wanted: Or
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     async for _, message in client:
-                        _show(message, client)
+                        _show(message, shown)
                         if not state.is_live:
                             break
         if state.is_live:
@@ -128,9 +129,9 @@ async def _trade_once(host: str, port: int, user: str, password: str, wanted: Or
         return 0 if state.status in (Status.LIVE, Status.DONE) else 1
 
 
-def _show(message: ouch.OutboundMessage, client: TradingClient) -> None:
-    user_ref = getattr(message, "user_ref_num", 0)
-    line = words.message_line(message, client.view.orders.get(user_ref))
+def _show(message: ouch.OutboundMessage, shown: OrderView) -> None:
+    """`shown` is what all messages up to this one tell; the client's own view may be ahead of what is printed."""
+    line = words.message_line(message, shown.apply(message))
     if line is not None:
         print(line, flush=True)
 
@@ -150,6 +151,7 @@ class Prompt:
         self._client = client
         self._interactive = interactive
         self._first_sequence = client.next_sequence
+        self._shown = OrderView()
         self._queries_seen = 0
         self._seen = asyncio.Event()
         self._commands: dict[str, Callable[[list[str]], None]] = {
@@ -177,12 +179,13 @@ class Prompt:
 
     async def _read(self) -> None:
         async for sequence, message in self._client:
-            if sequence < self._first_sequence:
-                continue  # of an earlier connection
+            if sequence < self._first_sequence:  # of an earlier connection
+                self._shown.apply(message)
+                continue
             if isinstance(message, ouch.AccountQueryResponse):
                 self._queries_seen += 1
                 self._seen.set()
-            _show(message, self._client)
+            _show(message, self._shown)
         print("the session has ended", flush=True)
 
     async def _listen(self, lines: AsyncGenerator[str, None]) -> None:

@@ -87,6 +87,8 @@ class Exchange:
     """All parts of one exchange, connected."""
 
     page: Page
+    link: Link
+    instruments: Instruments
     matcher: loop.Matcher
     gateway: Gateway
     feed: Feed | None
@@ -186,7 +188,7 @@ def assemble(config: Config, page: Page) -> Exchange:
     offset_ns = market_offset_ns()
     gateway = Gateway(link, page, instruments, config.accounts, config.orders, offset_ns)
     feed = Feed(link, page, instruments, config.feed, offset_ns) if config.has_feed else None
-    return Exchange(page, matcher, gateway, feed)
+    return Exchange(page, link, instruments, matcher, gateway, feed)
 
 
 def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...]) -> None:

@@ -26,7 +26,7 @@ Port = Annotated[int, typer.Option(help="Its TCP port.")]
 
 
 def maker(
-    symbols: Annotated[list[str], typer.Argument(metavar="SYMBOL...", help="What to quote.", show_default=False)],
+    symbols: Annotated[list[str], typer.Argument(metavar="SYMBOL", help="What to quote.", show_default=False)],
     feed: Annotated[
         str,
         typer.Option(metavar="HOST:PORT", help="Where the feed is heard: a port of this host, or a group."),

@@ -16,12 +16,14 @@ from gateway_rig import (
     PASSWORD,
     SESSION,
     START_NS,
+    Client,
     Rig,
     cancel,
     login_packet,
     order,
     with_gateway,
 )
+from venue.connection import RECEIVE_BYTES
 from venue.engine import cells, counters
 from venue.engine import records as r
 from venue.wire import ouch
@@ -184,6 +186,34 @@ async def test_a_login_and_two_hundred_orders_in_one_piece(rig: Rig) -> None:
     await client.send(login_packet() + b"".join(order(number) for number in range(1, 201)))
     assert await client.login_answer() == LoginAccepted(session=SESSION, sequence=1)
     assert await client.messages(201) == [DAY_STARTS, *(accepted(number) for number in range(1, 201))]
+
+
+@with_gateway()
+async def test_more_than_a_buffer_of_orders_behind_a_login_waits_for_its_answer(rig: Rig) -> None:
+    answered, check = asyncio.Event(), rig.gateway._authenticator.check
+
+    async def slow_check(username: str, password: str, host: str) -> int | None:
+        await answered.wait()
+        return await check(username, password, host)
+
+    rig.gateway._authenticator.check = slow_check  # type: ignore[method-assign]
+    client = await rig.client()
+    data = login_packet() + b"".join(order(number) for number in range(1, 6_001))
+    assert len(data) > 2 * RECEIVE_BYTES
+    sending = asyncio.ensure_future(client.send(data))
+    await rig.until(lambda: any(not c.transport.is_reading() for c in rig.gateway.connections))
+    assert not client_got_anything(client)
+    answered.set()
+    assert await client.login_answer() == LoginAccepted(session=SESSION, sequence=1)
+    assert await client.messages(6_001) == [DAY_STARTS, *(accepted(number) for number in range(1, 6_001))]
+    await sending
+
+
+def client_got_anything(client: Client) -> bool:
+    try:
+        return bool(client.sock.recv(1))
+    except BlockingIOError:
+        return False
 
 
 @with_gateway()

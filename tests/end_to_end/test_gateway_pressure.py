@@ -45,9 +45,32 @@ async def test_a_full_command_ring_stops_reading_and_loses_nothing(rig: Rig) -> 
     for client in (first, second):
         assert numbers(await client.messages(4_000)) == list(range(1, 4_001))
     await sending
+    first_orders = [account for kind, account, _ in rig.matcher.seen if kind == r.ENTER][:400]
+    assert min(first_orders.count(account) for account in (0, 1)) > 100, "they take turns"
     assert all(c.transport.is_reading() for c in rig.gateway.connections)
     await first.send(order(4_001))
     assert numbers(await first.messages(1)) == [4_001]
+
+
+@with_gateway(ring_capacity=2, cancel_on_disconnect=True)
+async def test_no_order_passes_a_cancel_on_disconnect_that_waits(rig: Rig) -> None:
+    client, other = await rig.login(sequence=0), await rig.login("BETA", sequence=0)
+    await client.send(order(1))
+    await client.messages(1)
+    rig.matcher.stalled = True
+    await other.send(order(1) + order(2))
+    await rig.until(lambda: ring.depth(rig.link.commands) == 2)
+    client.close()
+    await rig.until(lambda: rig.gateway.service_waits)
+    again = await rig.login(sequence=3)
+    rig.matcher.stalled = False
+    rig.matcher.run()  # there is room now, and before anyone has noticed comes an order:
+    (connection,) = (c for c in rig.gateway.connections if c.account == 0)
+    connection.get_buffer(-1)[: len(order(2))] = order(2)
+    connection.buffer_updated(len(order(2)))
+    taken_off, entered = await again.messages(2)
+    assert isinstance(taken_off, ouch.Canceled)
+    assert numbers([entered]) == [2]
 
 
 @with_gateway(ring_capacity=2, cancel_on_disconnect=True)
@@ -162,11 +185,14 @@ def test_stopping_waits_for_readers_and_for_nobody_else(
             rig.gateway.handle_events()
         size = len(rig.stream()) - 13
         stopping = asyncio.ensure_future(rig.gateway.stop())
+        await asyncio.sleep(0)
+        await client.send(order(1))  # too late
         if reads:
             assert await client.raw(size) == rig.stream()[13:]
             assert await client.rest() == [b"Z"]
         await stopping
         assert not [c for c in rig.gateway.connections if not c.end_reason]
+        assert all(kind != r.ENTER for kind, _, _ in rig.matcher.seen)
 
     scenario(tmp_path)
 
@@ -219,3 +245,4 @@ async def test_more_events_than_a_pass_takes_leave_room_for_others(rig: Rig) -> 
     assert turns == 1
     await client.send(cancel(1) + order(1))
     assert numbers(await client.messages(1)) == [1]
+    assert rig.gateway._again is None, "nothing turns when nothing happens"

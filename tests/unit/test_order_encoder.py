@@ -153,12 +153,12 @@ def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
 
 def test_a_full_store_takes_no_more_and_counts_it() -> None:
     streams = Streams()
-    room = CAPACITY // 21
+    room = CAPACITY // 67
     for _ in range(room // 64 + 1):
-        streams.happen(*[("C", "U")] * 64)
+        streams.happen(*[("A", "L")] * 64)
         streams_encode(streams)
     lost = 64 * (room // 64 + 1) - room
-    assert len(streams.stream()) == room * 21
+    assert len(streams.stream()) == room * 67
     assert streams.store[2][1, encoder.COUNT] == room
     assert streams.store[2][1, encoder.LOST] == lost
     streams.happen(("S", "E"))  # would fit, but nothing may follow a hole

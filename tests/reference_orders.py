@@ -98,15 +98,13 @@ class Orders(State):
         self.tell(r.SYSTEM_EVENT, c.account, detail=c.detail)
 
     def cancel_every_order(self, account: int, reason: str) -> None:
-        """Oldest first, over all instruments."""
-        for order in sorted(self.live_orders(account), key=lambda order: order.arrival):
+        """The newest number first, over all instruments."""
+        for order in sorted(self.live_orders(account), key=lambda order: -order.user_ref):
             self.take_off(order, order.open, reason)
 
     # --- an order meets the book ----------------------------------------------------------------------------------
 
-    def own_order(
-        self, c: Command, instrument: int, side: int, quantity: int, capacity: int, spent: int
-    ) -> Order:
+    def own_order(self, c: Command, instrument: int, side: int, quantity: int, capacity: int, spent: int) -> Order:
         self.own_references += 1
         return Order(
             r.FIRST_OWN_REFERENCE + self.own_references - 1,

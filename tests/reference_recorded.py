@@ -20,6 +20,9 @@ class RecordedFlow(State):
     def join(self, reference: int, instrument: int, side: int, price: int, displayed: int, open: int) -> None:
         """A recorded order arrives: history shows `displayed` shares, of which `open` can trade here."""
         book = self.books[instrument]
+        if not book.recorded:
+            book.recorded = True
+            book.incomplete = book.incomplete or self.history_lost
         if self.orders_held() >= self.order_capacity:
             self.counts["capacity_rejects"] += 1
             book.incomplete = True
@@ -43,9 +46,7 @@ class RecordedFlow(State):
             self.counts["out_of_order_executions"] += 1
         if c.quantity > h.displayed:
             self.counts["over_executions"] += 1
-        remaining = c.quantity - self.fill_own(
-            book, [order for order in before_h if order.is_own], c.quantity
-        )
+        remaining = c.quantity - self.fill_own(book, [order for order in before_h if order.is_own], c.quantity)
         if self.mode != r.PASSIVE:
             taken = min(remaining, h.open)
             h.open -= taken
@@ -104,13 +105,16 @@ class RecordedFlow(State):
         """S: nothing changes in the books."""
 
     def feed_loss(self, c: Command) -> None:
+        """No recorded book is whole any more, and none that is still to come: its first orders may be what was lost."""
+        self.history_lost = True
         for book in self.books:
-            book.incomplete = True
+            book.incomplete = book.incomplete or book.recorded
 
     def feed_reset(self, c: Command) -> None:
         for book in self.books:
             book.orders = [order for order in book.orders if order.is_own]
-            book.incomplete = False
+            book.incomplete = book.recorded = False
+        self.history_lost = False
         self.recorded.clear()
 
     def known(self, c: Command) -> Order | None:

@@ -44,6 +44,7 @@ class Book:
     orders: list[Order] = field(default_factory=list)  # all that are known, also those with nothing open
     last_price: int = 0
     state: int = ord("T")
+    recorded: bool = False  # a recorded order was ever in it
     incomplete: bool = False
 
     def queue(self, side: int) -> list[Order]:
@@ -89,6 +90,7 @@ class State:
         self.books = [Book() for _ in range(instruments)]
         self.accounts = [Account(**limits) for limits in accounts]
         self.recorded: dict[int, Order] = {}  # every recorded order that is known, by its reference
+        self.history_lost = False  # messages of this feed session were lost for good
         self.counts: Counter[str] = Counter()
         self.arrivals = 0
         self.own_references = 0
@@ -101,9 +103,7 @@ class State:
     def tell(self, kind: int, account: int, answer: bool = False, **fields: int) -> None:
         """An event; `answer` if it is the first one that answers the message of a client."""
         ingress_ns = self.command.ingress_ns if answer else 0
-        self.events.append(
-            Event(kind, time_ns=self.command.time_ns, ingress_ns=ingress_ns, account=account, **fields)
-        )
+        self.events.append(Event(kind, time_ns=self.command.time_ns, ingress_ns=ingress_ns, account=account, **fields))
 
     def tell_taken(self, kind: int, order: Order, c: Command, original_user_ref: int = 0) -> None:
         self.tell(
@@ -129,9 +129,7 @@ class State:
 
     def rejected(self, c: Command, reason: int) -> None:
         self.counts[f"orders_rejected {reason:#04x}"] += 1
-        self.tell(
-            r.REJECTED, c.account, True, user_ref=c.user_ref, detail=reason, word0=c.word0, word1=c.word1
-        )
+        self.tell(r.REJECTED, c.account, True, user_ref=c.user_ref, detail=reason, word0=c.word0, word1=c.word1)
 
     def next_arrival(self) -> int:
         self.arrivals += 1
@@ -216,9 +214,7 @@ class State:
         order = self.live(account, user_ref)
         if order is None:
             return None
-        queue = [
-            other for other in self.books[order.instrument].queue(order.side) if other.price == order.price
-        ]
+        queue = [other for other in self.books[order.instrument].queue(order.side) if other.price == order.price]
         return sum(other.open for other in queue[: queue.index(order)])
 
     def check_invariants(self) -> None:

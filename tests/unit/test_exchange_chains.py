@@ -186,7 +186,7 @@ def test_a_market_order_takes_any_price_and_does_not_rest(two: Exchange, price: 
     assert sent(two, enter(2, "B", 12, price, account=1)) == ["1 rejected 2: QUOTE_UNAVAILABLE"]
 
 
-def test_cancel_all_goes_oldest_first_over_all_instruments(fresh: NewExchange) -> None:
+def test_cancel_all_takes_the_newest_number_first_over_all_instruments(fresh: NewExchange) -> None:
     exchange = fresh(r.MATCH, accounts=({}, {}), instruments=3)
     sent(
         exchange,
@@ -197,9 +197,9 @@ def test_cancel_all_goes_oldest_first_over_all_instruments(fresh: NewExchange) -
         replace(1, 4, 4, 100),
     )
     assert sent(exchange, cancel_all("E")) == [
-        "0 canceled 2: 2 E",
-        "0 canceled 3: 3 E",
         "0 canceled 4: 4 E",
+        "0 canceled 3: 3 E",
+        "0 canceled 2: 2 E",
     ]
     assert sent(exchange, cancel_all("E")) == []
     assert exchange.account(1)["open_orders"] == 1
@@ -207,7 +207,7 @@ def test_cancel_all_goes_oldest_first_over_all_instruments(fresh: NewExchange) -
 
 def test_the_kill_switch_cancels_everything_and_refuses_more(two: Exchange) -> None:
     sent(two, enter(1, "S", 5, 100), enter(2, "B", 5, 50))
-    assert sent(two, kill_switch(True)) == ["0 canceled 1: 5 S", "0 canceled 2: 5 S"]
+    assert sent(two, kill_switch(True)) == ["0 canceled 2: 5 S", "0 canceled 1: 5 S"]
     assert sent(two, enter(3, "S", 5, 100)) == ["0 rejected 3: FIRM_NOT_AUTHORIZED"]
     assert sent(two, enter(1, "S", 5, 100, account=1)) == ["1 accepted 1: S 5 @ 100"]
     assert sent(two, kill_switch(False), enter(4, "S", 5, 100)) == ["0 accepted 4: S 5 @ 100"]

@@ -162,11 +162,11 @@ def test_a_loss_marks_every_book_and_a_reset_forgets_the_recorded_orders(fresh: 
     assert exchange.book(0) == ([(100, [(B, 7, True), (1, 5, False)])], [])
 
 
-def test_a_loss_also_concerns_books_that_nothing_was_heard_of_yet(fresh: NewExchange) -> None:
-    """Their first orders may be what was lost."""
+def test_a_loss_also_concerns_books_that_begin_after_it(fresh: NewExchange) -> None:
+    """Their first orders may be what was lost. A stock without any order has no book that could be incomplete."""
     exchange = fresh(instruments=3)
     sent(exchange, add(1, "B", 5, 100, instrument=1), feed_loss(), add(2, "B", 5, 100, instrument=2))
-    assert [exchange.state(i)["incomplete"] for i in range(3)] == [1, 1, 1]
+    assert [exchange.state(i)["incomplete"] for i in range(3)] == [0, 1, 1]
 
 
 def test_a_reset_clears_a_book_of_which_only_unknown_orders_were_heard(fresh: NewExchange) -> None:

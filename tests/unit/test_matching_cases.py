@@ -50,9 +50,7 @@ class OrderBook:
         number = len(self.ids) + 1
         self.numbers[order_id] = number
         self.ids[number] = (order_id, side, price)
-        accepted, *events = self.exchange.send(
-            enter(number, "BS"[side], quantity, price, tif=IOC if ioc else DAY)
-        )
+        accepted, *events = self.exchange.send(enter(number, "BS"[side], quantity, price, tif=IOC if ioc else DAY))
         assert accepted.kind == r.ACCEPTED
         reports = []
         for event in events:

@@ -23,7 +23,6 @@ from venue.engine.records import (
     BUY,
     FILL,
     LEVEL,
-    MAX_QUANTITY,
     ORDER,
     POSITION,
     RECORDED,
@@ -37,7 +36,7 @@ PRIORITY: Final = 0  # the next order's place in time
 REFERENCES: Final = 1  # own orders accepted so far
 MATCHES: Final = 2  # trades so far
 MODE: Final = 3
-KNOWN_BOOKS: Final = 4  # one more than the highest instrument with a book
+HISTORY_LOST: Final = 4  # 1: messages of this feed session were lost, or it was joined late
 ORDER_POOL: Final = 8
 LEVEL_POOL: Final = 16
 LADDERS: Final = 24
@@ -59,7 +58,7 @@ class Books(NamedTuple):
     user_refs: Array  # [accounts * 2^k] int32: slot of the account's live order whose UserRefNum has these low bits
     accounts: Array  # [accounts] ACCOUNT, in the counters page
     positions: Array  # [accounts * instruments] POSITION
-    fills: Array  # [MAX_QUANTITY + 1] FILL: what the order at hand met; an order of n shares meets at most n others
+    fills: Array  # [order_capacity + 1] FILL: what the order at hand met, one line a resting order
     state: Array  # [STATE_WORDS] int64
     counters: Array  # [1] MATCHER, in the counters page
 
@@ -99,7 +98,7 @@ def create(
         user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),
         accounts=accounts,
         positions=aligned(len(accounts) * instruments, POSITION),
-        fills=aligned(MAX_QUANTITY + 1, FILL),
+        fills=aligned(orders + 1, FILL),
         state=state,
         counters=aligned(1, MATCHER) if counters is None else counters,
     )
@@ -209,6 +208,13 @@ def drop_level(b: Books, row: Array, position: int) -> None:
     row["count"] = count
 
 
+@verb
+def take_place_in_time(b: Books, order: Array) -> None:
+    """Let an order be the latest of all."""
+    order["priority"] = b.state[PRIORITY]
+    b.state[PRIORITY] += 1
+
+
 # --- queues -------------------------------------------------------------------------------------------------------
 
 
@@ -238,8 +244,7 @@ def join(b: Books, slot: int) -> bool:
     order["level"] = level
     order["previous"] = tail
     order["next"] = 0
-    order["priority"] = b.state[PRIORITY]
-    b.state[PRIORITY] += 1
+    take_place_in_time(b, order)
     if tail == 0:
         queue["head"] = slot
     else:

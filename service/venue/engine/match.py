@@ -23,6 +23,7 @@ from venue.engine.records import (
     BUY,
     CANCEL_NEWEST,
     CANCEL_OLDEST,
+    DECREMENT,
     FILL_BOTH_REDUCED,
     FILL_RESTING_REDUCED,
     FILL_TRADE,
@@ -124,28 +125,44 @@ def take(
 
 
 @part
-def available_to(b: Books, instrument: int, side: int, limit: int, wanted: int, account: int, self_match: int) -> int:
-    """How many shares, up to ``wanted``, an own order could trade at once (for a minimum quantity)."""
+def available_to(
+    b: Books, instrument: int, side: int, limit: int, quantity: int, minimum: int, account: int, self_match: int
+) -> bool:
+    """Whether an own order for ``quantity`` shares would trade at least ``minimum`` of them at once."""
     outlined()
     row = b.sides[2 * instrument + 1 - side]
-    words = b.ladders
     block = int(row["block"])
     position = int(row["count"]) - 1
     bound = worst_key(side, limit)
     found = 0
-    while position >= 0 and found < wanted and (words[block + position] >> 32) >= bound:
-        queue = b.levels[int(words[block + position] & 0xFFFFFFFF)]
-        if int(queue["own"]) == 0 or self_match == ALLOW:
-            found += int(queue["shares"])
-        else:
-            slot = int(queue["head"])
-            while slot != 0:
-                order = b.orders[slot]
-                if int(order["account"]) != account:
-                    found += int(order["open"])
-                slot = int(order["next"])
+    while position >= 0 and quantity > 0 and found < minimum and (b.ladders[block + position] >> 32) >= bound:
+        queue = b.levels[int(b.ladders[block + position] & 0xFFFFFFFF)]
         position -= 1
-    return found
+        if int(queue["own"]) == 0 or self_match == ALLOW:
+            traded = min(int(queue["shares"]), quantity)
+            found += traded
+            quantity -= traded
+            continue
+        slot = int(queue["head"])
+        while slot != 0 and quantity > 0:
+            order = b.orders[slot]
+            met = min(int(order["open"]), quantity)
+            if int(order["account"]) != account:
+                found += met
+                quantity -= met
+            elif self_match == CANCEL_NEWEST:
+                return found >= minimum
+            elif self_match == DECREMENT:
+                quantity -= met
+            slot = int(order["next"])
+    return found >= minimum
+
+
+@verb
+def reaches_further(b: Books, instrument: int, side: int, limit: int) -> bool:
+    """Whether the other side has orders beyond the limit of an order of ``side``."""
+    row = b.sides[2 * instrument + 1 - side]
+    return int(row["count"]) > 0 and (b.ladders[int(row["block"])] >> 32) < worst_key(side, limit)
 
 
 @part

@@ -25,7 +25,7 @@ from venue.engine.books import (
 )
 from venue.engine.events import Outbox, emit
 from venue.engine.kernel import part, verb
-from venue.engine.match import NO_LIMIT, available_to, take
+from venue.engine.match import NO_LIMIT, available_to, reaches_further, take
 from venue.engine.records import (
     ACCEPTED,
     BUY,
@@ -193,7 +193,8 @@ def work(b: Books, out: Outbox, slot: int, price: int, minimum: int, time_ns: in
     limit = limit_of(b, instrument, side, price, collar_bp)
     left = shares
     stopped = False
-    if minimum == 0 or available_to(b, instrument, side, limit, minimum, account, policy) >= minimum:
+    enough = minimum == 0 or available_to(b, instrument, side, limit, shares, minimum, account, policy)
+    if enough:
         lines, left, stopped = take(b, instrument, side, limit, shares, account, policy)
         settle(b, out, lines, instrument, account, user_ref, shares, time_ns)
         for line in range(lines):  # what self-match prevention took off counts as spent, like what was executed
@@ -206,7 +207,7 @@ def work(b: Books, out: Outbox, slot: int, price: int, minimum: int, time_ns: in
         reason = BY_SELF_MATCH if stopped else BY_IOC
         if stopped:
             b.counters[0]["self_matches_prevented"] += 1
-        elif market and collar_bp > 0 and minimum == 0 and risk.touch(b, instrument, 1 - side) >= 0:
+        elif market and enough and reaches_further(b, instrument, side, limit):
             reason = BY_COLLAR
         cancel_event(b, out, account, user_ref, left, reason, time_ns, 0)
         free_order(b, slot)
@@ -457,9 +458,9 @@ def cancel_all(b: Books, out: Outbox, account: int, reason: int, time_ns: int) -
 
 @verb
 def query(b: Books, out: Outbox, command: Array) -> None:
-    """Account Query: the next number that can be used."""
+    """Account Query: the next number that can be used; 0 if all are used up."""
     account = int(command["account"])
-    following = int(b.accounts[account]["last_user_ref"]) + 1
+    following = (int(b.accounts[account]["last_user_ref"]) + 1) & 0xFFFFFFFF
     place = emit(out, b.counters, QUERY_RESPONSE, int(command["time_ns"]), account, following, 0)
     out.events.records[place]["ingress_ns"] = command["ingress_ns"]
 

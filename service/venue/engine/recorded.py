@@ -13,7 +13,7 @@ from typing import Final
 from venue.engine import index
 from venue.engine.atomics import outlined
 from venue.engine.books import (
-    KNOWN_BOOKS,
+    HISTORY_LOST,
     MODE,
     Books,
     free_order,
@@ -22,6 +22,7 @@ from venue.engine.books import (
     leave,
     new_order,
     reduce,
+    take_place_in_time,
 )
 from venue.engine.events import Outbox
 from venue.engine.kernel import part, verb
@@ -46,9 +47,11 @@ def mark_incomplete(b: Books, instrument: int) -> None:
 
 @verb
 def know_book(b: Books, instrument: int) -> None:
-    """Remember that an instrument has a book."""
-    if instrument >= b.state[KNOWN_BOOKS]:
-        b.state[KNOWN_BOOKS] = instrument + 1
+    """Remember that an instrument has a recorded book; one that begins after a loss is incomplete from the start."""
+    if b.books[instrument]["recorded"] == 0:
+        b.books[instrument]["recorded"] = 1
+        if b.state[HISTORY_LOST] != 0:
+            mark_incomplete(b, instrument)
 
 
 @verb
@@ -133,7 +136,9 @@ def place_recorded(
     order["instrument"] = instrument
     order["account"] = RECORDED
     order["side"] = side
-    if open_ > 0 and not join(b, slot):
+    if open_ == 0:
+        take_place_in_time(b, order)
+    elif not join(b, slot):
         free_order(b, slot)
         b.counters[0]["capacity_rejects"] += 1
         mark_incomplete(b, instrument)
@@ -279,10 +284,12 @@ def hidden_trade(b: Books, out: Outbox, command: Array) -> None:
 
 @part
 def lose(b: Books) -> None:
-    """Messages were lost for good: no book's history is whole any more."""
+    """Messages were lost for good: no book's history is whole any more, nor that of any that is still to come."""
     outlined()
-    for instrument in range(b.state[KNOWN_BOOKS]):
-        mark_incomplete(b, instrument)
+    b.state[HISTORY_LOST] = 1
+    for instrument in range(len(b.books)):
+        if b.books[instrument]["recorded"] != 0:
+            mark_incomplete(b, instrument)
 
 
 @part
@@ -292,6 +299,8 @@ def reset(b: Books) -> None:
     for place in range(1, len(b.references), 2):
         while b.references[place] != 0:  # erasing may move another entry here
             forget(b, int(b.references[place]))
-    for instrument in range(b.state[KNOWN_BOOKS]):
+    b.state[HISTORY_LOST] = 0
+    for instrument in range(len(b.books)):
+        b.books[instrument]["recorded"] = 0
         b.books[instrument]["incomplete"] = 0
     b.counters[0]["incomplete_books"] = 0

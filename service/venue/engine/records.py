@@ -173,7 +173,8 @@ BOOK = np.dtype(
         ("time_ns", "<i8"),  # market time of the last recorded message
         ("state", "u1"),  # H P Q T of the Stock Trading Action; T until told otherwise
         ("incomplete", "u1"),  # 1 = messages of its history are missing
-        ("_0", "<u2"),
+        ("recorded", "u1"),  # 1 = it has had a recorded order
+        ("_0", "u1"),
         ("_1", "<u4"),
         ("_2", "<i8"),
     ]

@@ -24,6 +24,7 @@ from venue_clients.generate import generate as write_day
 from venue_clients.line import UdpLine
 from venue_clients.replay import Replay, ReplayStats
 
+DEFAULT_TO = "127.0.0.1:26477"
 _SPEED_HELP = "1 = as recorded, 10 = ten times as fast, 0.5 = half as fast, max = as fast as the receiver recovers"
 
 
@@ -32,8 +33,12 @@ def replay(
         Path, typer.Argument(metavar="FILE", help="BinaryFILE, pcap or pcapng; plain or gzip", show_default=False)
     ],
     to: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="where the feed goes, unicast or multicast")
-    ] = "127.0.0.1:26477",
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="where the feed goes, unicast or multicast; repeat it for copies  [default: 127.0.0.1:26477]",
+        ),
+    ] = None,
     speed: Annotated[str, typer.Option(metavar="1|N|max", help=_SPEED_HELP)] = "1",
     loop: Annotated[
         bool, typer.Option("--loop", help="start over until Ctrl-C; each time is a new MoldUDP64 session")
@@ -74,6 +79,10 @@ def replay(
 
       venue replay day.itch --speed 60 --symbols AAPL,MSFT
 
+    A copy for a market maker, which cannot share the venue's port:
+
+      venue replay day.itch --to 127.0.0.1:26477 --to 127.0.0.1:26478
+
     Multicast that stays on this host:
 
       venue replay feed.pcap --to 239.1.1.1:26477 --interface lo --ttl 0
@@ -85,7 +94,8 @@ def replay(
     with _one_line_errors("replay"):
         capture = open_capture(file)
         factor = _speed(speed)
-        with UdpLine(_host_and_port(to), interface=interface, ttl=ttl, request_port=request_port) as line:
+        first, *copies = map(_host_and_port, to or [DEFAULT_TO])
+        with UdpLine(first, copies=copies, interface=interface, ttl=ttl, request_port=request_port) as line:
             player = Replay(
                 capture,
                 line,
@@ -96,14 +106,17 @@ def replay(
                 window_bytes=window_mb * 1_048_576,
             )
             requests = _host_port(line.request_address)
-            print(f"replaying {file} ({capture.kind}) to {to}, re-requests at {requests}", file=sys.stderr, flush=True)
+            where = " and ".join(_host_port(each.address) for each in line.destinations)
+            print(
+                f"replaying {file} ({capture.kind}) to {where}, re-requests at {requests}", file=sys.stderr, flush=True
+            )
             with _stopping(player) as interrupted, _display(player, line):
                 player.run()
             summary = _summary(capture, player, line) | {"interrupted": bool(interrupted)}
     if as_json:
         print(json.dumps(summary))
     else:
-        print(_sentence(player.stats, player.faults, line.refused))
+        print(_sentence(player.stats, player.faults, line))
     if interrupted:
         raise typer.Exit(128 + interrupted[0])
 
@@ -245,7 +258,7 @@ def _summary(capture: Capture, player: Replay, line: UdpLine) -> dict[str, Any]:
     return {
         "file": str(capture.path),
         "kind": capture.kind,
-        "to": _host_port(line.to),
+        "to": [_host_port(each.address) for each in line.destinations],
         "request_address": _host_port(line.request_address),
         "messages": stats.messages,
         "packets": stats.packets,
@@ -262,7 +275,7 @@ def _summary(capture: Capture, player: Replay, line: UdpLine) -> dict[str, Any]:
         "dropped": faults.dropped,
         "duplicated": faults.duplicated,
         "reordered": faults.reordered,
-        "refused": line.refused,
+        "refused": [each.refused for each in line.destinations],
         "filtered": stats.filtered,
         "skipped": stats.skipped,
         "symbols_not_seen": stats.symbols_not_seen,
@@ -273,7 +286,7 @@ def _recorded_seconds(stats: ReplayStats) -> float:
     return (stats.recorded_ns - (stats.first_recorded_ns or stats.recorded_ns)) / 1e9
 
 
-def _sentence(stats: ReplayStats, faults: Faults, refused: int) -> str:
+def _sentence(stats: ReplayStats, faults: Faults, line: UdpLine) -> str:
     seconds = stats.seconds(0)
     parts = [
         f"{stats.messages:,} messages in {stats.packets:,} packets, {_recorded_seconds(stats):,.1f} recorded seconds "
@@ -289,8 +302,11 @@ def _sentence(stats: ReplayStats, faults: Faults, refused: int) -> str:
         parts.append(
             f"{faults.dropped:,} packets dropped, {faults.duplicated:,} sent twice, {faults.reordered:,} overtaken"
         )
-    if refused:
-        parts.append(f"{refused:,} packets refused: nothing listens there")
+    parts += [
+        f"{each.refused:,} packets refused: nothing listens at {_host_port(each.address)}"
+        for each in line.destinations
+        if each.refused
+    ]
     if stats.symbols_not_seen:
         parts.append(f"not in this file: {', '.join(stats.symbols_not_seen)}")
     parts += [f"{count:,} × {reason}" for reason, count in stats.skipped.items()]

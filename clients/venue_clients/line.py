@@ -1,4 +1,4 @@
-"""The network side of a replay: one UDP socket to send packets, one to answer re-requests, and a clock to wait by."""
+"""The network side of a replay: UDP sockets to send packets, one to answer re-requests, and a clock to wait by."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -35,57 +36,103 @@ class Line(Protocol):
         """End the current or next wait; any thread and a signal handler may call it."""
 
 
-class UdpLine:
-    """A Line over real sockets. `to` is a unicast or a multicast address; requests are answered at `request_address`.
+class Destination:
+    """One address that packets go to, unicast or multicast. OSError if it is unknown or unreachable."""
 
-    `interface` (a name, or for IPv4 also an address) and `ttl` say where multicast goes and how far; `ttl` 0 stays on
-    this host, 1 on this network. The request server listens on the local address that packets leave from. One thread
-    may use it, except for `wake`. OSError when an address is unknown, unreachable or in use.
-    """
-
-    def __init__(
-        self, to: tuple[str, int], *, interface: str | None = None, ttl: int = 1, request_port: int = 0
-    ) -> None:
+    def __init__(self, to: tuple[str, int], interface: str | None, ttl: int) -> None:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(*to, type=socket.SOCK_DGRAM)[0]
         except OSError as error:
             raise OSError(f"cannot send to {to[0]}: {error.strerror}") from error
+        self.family: int = family
+        self.address = (str(address[0]), int(address[1]))
         self.refused = 0
         """Packets that the other host refused because nothing listened there."""
-        self._out = socket.socket(family, kind, protocol)
-        self._requests = socket.socket(family, kind, protocol)
-        self._wake_in, self._wake_out = socket.socketpair()
+        self._socket = socket.socket(family, kind, protocol)
         try:
-            if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_multicast:
-                _set_multicast(self._out, family, interface, ttl)
-            elif interface is not None:
-                raise OSError(f"{to[0]} is no multicast address: an interface cannot be chosen for it")
-            self._out.connect(address)
-            local = self._out.getsockname()
+            if self.is_multicast:
+                _set_multicast(self._socket, family, interface, ttl)
+            self._socket.connect(address)
+        except OSError:
+            self.close()
+            raise
+        self.local: tuple[Any, ...] = self._socket.getsockname()
+
+    @property
+    def is_multicast(self) -> bool:
+        return ipaddress.ip_address(self.address[0].partition("%")[0]).is_multicast
+
+    def send(self, packet: bytes) -> None:
+        for _ in range(2):  # a refusal reported here is that of an earlier packet: this one has not gone out
             try:
-                self._requests.bind((local[0], request_port, *local[2:]))
+                self._socket.send(packet)
+            except ConnectionRefusedError:
+                self.refused += 1
+            else:
+                return
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class UdpLine:
+    """A Line over real sockets. `to` is a unicast or a multicast address; requests are answered at `request_address`.
+    Every packet also goes to each of the `copies`: two receivers of one host cannot share a unicast port.
+
+    `interface` (a name, or for IPv4 also an address) and `ttl` say where multicast goes and how far; `ttl` 0 stays on
+    this host, 1 on this network. The request server listens on the local address that packets to `to` leave from. One
+    thread may use it, except for `wake`. OSError when an address is unknown, unreachable or in use.
+    """
+
+    def __init__(
+        self,
+        to: tuple[str, int],
+        *,
+        copies: Sequence[tuple[str, int]] = (),
+        interface: str | None = None,
+        ttl: int = 1,
+        request_port: int = 0,
+    ) -> None:
+        self.destinations: list[Destination] = []
+        """The feed proper, then the copies."""
+        self._interface, self._ttl = interface, ttl
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._sockets = [self._wake_in, self._wake_out]
+        try:
+            for each in (to, *copies):
+                self.also_to(each)
+            if interface is not None and not any(each.is_multicast for each in self.destinations):
+                raise OSError(f"{to[0]} is no multicast address: an interface cannot be chosen for it")
+            feed = self.destinations[0]
+            self._requests = socket.socket(feed.family, socket.SOCK_DGRAM)
+            self._sockets.append(self._requests)
+            try:
+                self._requests.bind((feed.local[0], request_port, *feed.local[2:]))
             except OSError as error:
-                reason = f"cannot answer requests at {local[0]}:{request_port}: {error.strerror}"
+                reason = f"cannot answer requests at {feed.local[0]}:{request_port}: {error.strerror}"
                 raise OSError(reason) from error
         except OSError:
             self.close()
             raise
-        for each in (self._requests, self._wake_in, self._wake_out):
-            each.setblocking(False)
-        self.to = (str(address[0]), int(address[1]))
+        for sock in self._sockets:
+            sock.setblocking(False)
         self.request_address: tuple[str, int] = self._requests.getsockname()[:2]
+
+    @property
+    def to(self) -> tuple[str, int]:
+        """Where the feed proper goes."""
+        return self.destinations[0].address
+
+    def also_to(self, copy: tuple[str, int]) -> None:
+        """One more destination, before the first packet goes out."""
+        self.destinations.append(Destination(copy, self._interface, self._ttl))
 
     def now_ns(self) -> int:
         return time.monotonic_ns()
 
     def send(self, packet: bytes) -> None:
-        for _ in range(2):  # a refusal reported here is that of an earlier packet: this one has not gone out
-            try:
-                self._out.send(packet)
-            except ConnectionRefusedError:
-                self.refused += 1
-            else:
-                return
+        for destination in self.destinations:
+            destination.send(packet)
 
     def reply(self, packet: bytes, address: Address) -> None:
         with suppress(OSError):  # a full buffer or an address that cannot be reached: whoever asked will ask again
@@ -109,8 +156,10 @@ class UdpLine:
             self._wake_out.send(b"w")
 
     def close(self) -> None:
-        for each in (self._out, self._requests, self._wake_in, self._wake_out):
-            each.close()
+        for destination in self.destinations:
+            destination.close()
+        for sock in self._sockets:
+            sock.close()
 
     def __enter__(self) -> Self:
         return self

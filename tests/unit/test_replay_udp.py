@@ -170,6 +170,39 @@ def test_multicast_over_loopback(day) -> None:
             assert [decode_packet(feed.recv(2_048)).count for _ in range(2)] == [3, END]
 
 
+def closed_port() -> int:
+    """A UDP port where nobody listens."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def test_copies_get_the_same_packets_and_one_that_nobody_hears_harms_nothing(day) -> None:
+    messages = every(0, 2_000)
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as second,
+    ):
+        for feed in (first, second):
+            feed.bind(("127.0.0.1", 0))
+            feed.settimeout(30)
+        copies = [("127.0.0.1", closed_port()), second.getsockname()]
+        with UdpLine(first.getsockname(), copies=copies) as line:
+            stats = Replay(day(messages), line, speed=None, linger_s=0).run()
+            refused = [each.refused for each in line.destinations]
+        heard = [[feed.recv(2_048) for _ in range(stats.packets + 1)] for feed in (first, second)]
+    assert heard[0] == heard[1]
+    assert [message for packet in heard[0] for message in decode_packet(packet).messages] == messages
+    assert (refused[0], refused[2]) == (0, 0)
+    assert refused[1] > 0
+
+
+def test_an_interface_is_for_the_multicast_among_the_destinations() -> None:
+    with UdpLine(("127.0.0.1", 9), copies=[("239.255.77.77", 9)], interface="lo", ttl=0) as line:
+        assert [each.is_multicast for each in line.destinations] == [False, True]
+
+
 def test_a_line_that_cannot_be_is_one_clear_error() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
@@ -197,8 +230,25 @@ def test_command_prints_a_summary(day) -> None:
         assert result.exit_code == 0, result.output
         summary = json.loads(result.stdout)
         assert (summary["messages"], summary["packets"], summary["loops"]) == (500, 14, 1)
-        assert (summary["refused"], summary["interrupted"], summary["kind"]) == (0, False, "BinaryFILE")
+        assert (summary["refused"], summary["interrupted"], summary["kind"]) == ([0], False, "BinaryFILE")
         assert "re-requests at 127.0.0.1:" in result.stderr
+
+
+def test_command_sends_to_each_to_and_says_where_nobody_listens(day) -> None:
+    path = day(every(0, 500)).path
+    nobody = f"127.0.0.1:{closed_port()}"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
+        feed.bind(("127.0.0.1", 0))
+        there = f"127.0.0.1:{feed.getsockname()[1]}"
+        arguments = [str(path), "--speed", "max", "--to", there, "--to", nobody]
+        result = CliRunner().invoke(APP, arguments)
+        assert result.exit_code == 0, result.output
+        assert f"to {there} and {nobody}, re-requests at" in result.stderr
+        assert f"packets refused: nothing listens at {nobody}" in result.stdout
+        assert there not in result.stdout
+        summary = json.loads(CliRunner().invoke(APP, [*arguments, "--json"]).stdout)
+    assert summary["to"] == [there, nobody]
+    assert summary["refused"][0] == 0 < summary["refused"][1]
 
 
 @pytest.mark.parametrize(

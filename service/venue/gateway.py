@@ -80,6 +80,7 @@ class Gateway:
         self._rejections = Rejections()
         self._logins: set[asyncio.Task[None]] = set()
         self._refused = 0
+        self._lost = 0
         # towards the matching thread
         scratch = np.zeros(2, np.int64)
         socket_to_ring = page.histograms[counters.SOCKET_TO_RING]
@@ -164,6 +165,9 @@ class Gateway:
         if self._refused:
             log.warning("connections refused", extra={"refused": self._refused, "open": len(self.connections)})
             self._refused = 0
+        if self.store.lost != self._lost:
+            log.critical("session store full: messages lost", extra={"messages": self.store.lost - self._lost})
+            self._lost = self.store.lost
         self._gauges()
 
     # --- connections --------------------------------------------------------------------------------------------------

@@ -111,6 +111,11 @@ class Store:
         ]
 
     @property
+    def lost(self) -> int:
+        """Messages of all streams that found no room."""
+        return int(self.arrays[2][:, LOST].sum())
+
+    @property
     def size_bytes(self) -> int:
         """Of all streams together."""
         return int(self.arrays[2][:, BYTES].sum())

@@ -223,6 +223,20 @@ async def test_an_account_that_has_used_up_its_store_ends_whole(rig: Rig) -> Non
     assert numbers(await other.messages(2)) == [1]
 
 
+def test_messages_that_find_no_room_are_counted_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    @with_gateway(max_store_bytes=3 * 21_000)
+    async def scenario(rig: Rig) -> None:
+        client = await rig.login(sequence=0)
+        rig.matcher.flood(0, 1_010)  # 13 bytes of the start of the day leave room for 999
+        await client.raw(999 * CANCELED_BYTES)
+        rig.gateway.tick()
+        rig.gateway.tick()
+        assert rig.count("store_full") == rig.gateway.store.streams[0].lost == 11
+
+    scenario(tmp_path)
+    assert [r.messages for r in caplog.records if r.levelname == "CRITICAL"] == [11]  # type: ignore[attr-defined]
+
+
 # --- many events ----------------------------------------------------------------------------------------
 
 

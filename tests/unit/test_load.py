@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +17,9 @@ from venue_clients import load as loading
 from venue_clients.connection import DisconnectedError, LoginRejectedError, TradingError
 from venue_clients.latencies import Latencies, Schedule
 from venue_clients.load import LIVE_ORDERS, Load, LoadConnection, LoadResult
+from virtual_time import SECOND, VirtualLoop, VirtualSelector
 
 MS = 1_000_000
-SECOND = 1_000 * MS
 
 
 def test_orders_are_due_evenly_from_the_start() -> None:
@@ -56,25 +55,6 @@ def test_a_load_without_orders_is_refused(rate: float, seconds: float) -> None:
 
 
 # --- in virtual time ------------------------------------------------------------------------------------------------
-
-
-class VirtualSelector(selectors.SelectSelector):
-    """Waiting takes no time: the clock jumps to when it would be over."""
-
-    now_ns = 1_000 * SECOND
-
-    def select(self, timeout: float | None = None) -> Any:
-        self.now_ns += max(0, round((timeout or 0) * SECOND))
-        return super().select(0)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self.selector = VirtualSelector()
-        super().__init__(self.selector)
-
-    def time(self) -> float:
-        return self.selector.now_ns / SECOND
 
 
 class Venue(asyncio.Transport):

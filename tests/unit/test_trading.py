@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -11,8 +12,11 @@ import uvloop
 from scripted_exchange import Exchange, accepted, canceled, executed
 from venue.wire import ouch
 from venue.wire.layout import WireError
+from venue.wire.soupbintcp import LoginAccepted, packet
+from venue_clients.connection import Connection
 from venue_clients.prices import MARKET_PRICE, PriceError, dollars, ticks
 from venue_clients.trading import DisconnectedError, LoginRejectedError, Status, TradingClient, TradingError
+from virtual_time import SECOND, VirtualLoop, VirtualSelector
 
 Story = Callable[[Exchange, TradingClient], Awaitable[None]]
 
@@ -347,6 +351,72 @@ def test_a_message_that_makes_no_sense_ends_it_with_an_error() -> None:
             await anext(client)
 
     play(story)
+
+
+def test_messages_that_nobody_takes_stop_the_reading_and_all_come_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("venue_clients.trading.WAITING_LIMIT", 4)
+
+    async def story(exchange: Exchange, client: TradingClient) -> None:
+        user_ref = client.enter("AAPL", "B", 100, ticks("1"))
+        for _ in range(2):
+            exchange.say(executed(user_ref, 1, 1))
+        await until(lambda: len(client._waiting) == 4)
+        exchange.say(*[executed(user_ref, 1, 1)] * 5)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(client._waiting) == 4
+        assert [number for number, _ in await take(client, 9)] == list(range(1, 10))
+
+    play(story)
+
+
+class Silent(asyncio.Transport):
+    """A venue that accepts the login and says no more; in memory."""
+
+    def __init__(self, loop: VirtualLoop, connection: Connection) -> None:
+        super().__init__()
+        self._loop, self._connection = loop, connection
+        self.written: list[tuple[int, bytes]] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        second = (self._loop.selector.now_ns - VirtualSelector.now_ns) // SECOND
+        self.written.append((second, bytes(data[2:3])))
+        if data[2:3] == b"L":
+            self._connection.data_received(packet(LoginAccepted(session="TEST", sequence=1)))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+        self._loop.call_soon(self._connection.connection_lost, None)
+
+
+def test_a_client_shows_life_every_second_and_hangs_up_on_a_venue_that_shows_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = VirtualLoop()
+    monkeypatch.setattr("venue_clients.connection.time", SimpleNamespace(monotonic_ns=lambda: loop.selector.now_ns))
+    reasons: list[str] = []
+
+    async def story() -> Silent:
+        def on_lost(connection: Connection, reason: str) -> None:
+            reasons.append(reason)
+            lost.set()
+
+        lost = asyncio.Event()
+        connection = Connection(lambda connection, event: None, on_lost)
+        venue = Silent(loop, connection)
+        connection.connection_made(venue)
+        connection.login("TRADER", "venue", "", 0)
+        await lost.wait()
+        return venue
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        venue = runner.run(story())
+    assert venue.written == [(0, b"L"), *((second, b"R") for second in range(1, 15))]
+    assert reasons == ["the venue has been silent for too long"]
 
 
 def test_finished_orders_are_forgotten_in_the_end() -> None:

@@ -12,6 +12,7 @@ from inspect import getdoc
 from typing import Any
 
 import pytest
+import typer
 
 from venue import cli, logs, passwords
 from venue.config import ConfigError
@@ -52,7 +53,9 @@ def test_help_imports_nothing_that_takes_long() -> None:
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_can_be_imported_and_says_what_its_summary_says(name: str) -> None:
     command = cli.COMMANDS[name]
-    assert (getdoc(command.load()) or "").partition("\n\n")[0] == command.summary
+    loaded = command.load()
+    text = loaded.info.help if isinstance(loaded, typer.Typer) else getdoc(loaded)
+    assert str(text).partition("\n\n")[0] == command.summary
     result = venue(name, "--help")
     assert (result.returncode, result.stderr) == (0, "")
     assert f"Usage: venue {name}" in result.stdout

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -82,6 +82,29 @@ class Sockets:
             self.feed.close()
 
 
+class Telemetry:
+    """The process that serves the page. Should it end, another one takes its place."""
+
+    def __init__(self, page: Page, listening: socket.socket) -> None:
+        self.page = page
+        self.listening = listening
+        self.process = launch(page.path, listening)
+
+    def keep_running(self) -> None:
+        code = self.process.poll()
+        if code is not None:
+            log.error("the telemetry process ended; starting another", extra={"exit_code": code})
+            self.process = launch(self.page.path, self.listening)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(JOIN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """All parts of one exchange, connected."""
@@ -101,17 +124,16 @@ def serve(config: Config) -> int:
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
     sockets = open_sockets(config)
     page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
-    telemetry = launch(page.path, sockets.http)
+    telemetry = Telemetry(page, sockets.http)
     try:
         exchange = assemble(config, page)
         page.set_state(State.COMPILING)
         compile_kernels(exchange)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(exchange, sockets))
-        return 0
+            return runner.run(run(exchange, sockets, telemetry))
     finally:
         page.set_state(State.STOPPED)
-        stop_telemetry(telemetry)
+        telemetry.stop()
         page.remove()
         sockets.close()
 
@@ -218,15 +240,24 @@ def compile_kernels(exchange: Exchange) -> None:
 # --- life ---------------------------------------------------------------------------------------------------------
 
 
-async def run(exchange: Exchange, sockets: Sockets) -> None:
-    """Start both threads, say so, and stop in order when a signal comes."""
+async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int:
+    """Start both threads, say so, and stop in order when a signal comes. Gives back the exit code."""
     stopping = asyncio.Event()
+    failures: list[dict[str, Any]] = []
     running = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         running.add_signal_handler(number, stopping.set)
+
+    def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A broken invariant in a callback: rather stop than go on with it."""
+        failures.append(context)
+        log.critical(context["message"], exc_info=context.get("exception"))
+        stopping.set()
+
+    running.set_exception_handler(fail)
     matching = start_matching(exchange.matcher)
     await open_doors(exchange, sockets)
-    beating = asyncio.create_task(beat(exchange.page))
+    beating = asyncio.create_task(beat(exchange.page, telemetry))
     gc.collect()
     gc.freeze()  # what is here now lives as long as the process: no collection has to look at it again
     exchange.page.set_state(State.READY)
@@ -234,8 +265,9 @@ async def run(exchange: Exchange, sockets: Sockets) -> None:
     await stopping.wait()
     log.info("stopping")
     exchange.page.set_state(State.STOPPING)
-    await stop(exchange, matching)
     beating.cancel()
+    await stop(exchange, matching)
+    return 1 if failures else 0
 
 
 def start_matching(matcher: loop.Matcher) -> threading.Thread:
@@ -259,10 +291,11 @@ def announce(addresses: dict[str, str]) -> None:
     log.info("ready", extra=addresses)
 
 
-async def beat(page: Page) -> None:
-    """Show in the counters page that the loop runs."""
+async def beat(page: Page, telemetry: Telemetry) -> None:
+    """Show in the counters page that the loop runs, and see to it that somebody serves the page."""
     while True:
         page.beat()
+        telemetry.keep_running()
         await asyncio.sleep(BEAT_S)
 
 
@@ -285,13 +318,3 @@ async def settle(matcher: loop.Matcher) -> None:
     deadline = time.monotonic() + LAST_EVENTS_S
     while ring.depth(matcher.commands) > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - no event for it
         await asyncio.sleep(0.001)
-
-
-def stop_telemetry(telemetry: subprocess.Popen[bytes]) -> None:
-    """End the telemetry process, which would also end by itself."""
-    telemetry.terminate()
-    try:
-        telemetry.wait(JOIN_S)
-    except subprocess.TimeoutExpired:
-        telemetry.kill()
-        telemetry.wait()

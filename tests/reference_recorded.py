@@ -123,6 +123,8 @@ class RecordedFlow(State):
             self.counts["unknown_references"] += 1
             if c.instrument < len(self.books):
                 self.books[c.instrument].incomplete = True
+            elif c.instrument == r.NO_INSTRUMENT:  # its stock may be that of any book that is still to come
+                self.history_lost = True
         return self.recorded.get(c.word0)
 
     def show(self, h: Order, displayed: int) -> None:

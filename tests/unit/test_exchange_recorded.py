@@ -169,6 +169,16 @@ def test_a_loss_also_concerns_books_that_begin_after_it(fresh: NewExchange) -> N
     assert [exchange.state(i)["incomplete"] for i in range(3)] == [0, 1, 1]
 
 
+def test_an_unknown_order_of_an_unknown_stock_may_be_that_of_any_book_to_come(fresh: NewExchange) -> None:
+    """Its message names no stock; the stock's own name comes with the first order that is added, too late for it."""
+    exchange = fresh(instruments=3)
+    sent(exchange, add(1, "B", 5, 100, instrument=1), delete(8, instrument=r.NO_INSTRUMENT))
+    sent(exchange, add(2, "B", 5, 100, instrument=2))
+    assert [exchange.state(i)["incomplete"] for i in range(3)] == [0, 0, 1]
+    sent(exchange, feed_reset(), add(3, "B", 5, 100, instrument=2))
+    assert exchange.state(2)["incomplete"] == 0
+
+
 def test_a_reset_clears_a_book_of_which_only_unknown_orders_were_heard(fresh: NewExchange) -> None:
     exchange = fresh(instruments=2)
     sent(exchange, add(1, "B", 5, 100), execute(7, 1, instrument=1))

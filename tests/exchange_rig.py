@@ -73,29 +73,32 @@ class Venue:
 
     def __init__(self, folder: Path, sections: dict[str, Any]) -> None:
         """Everything is connected, nothing runs. The request server of `replay` is there before the feed's sockets."""
-        port = free_udp_port()
-        self.line = UdpLine(("127.0.0.1", port))
-        self.second_line: UdpLine | None = None
-        feed = {"port": port, "request_server": "{}:{}".format(*self.line.request_address)}
-        if sections.pop("two_lines", False):
-            self.second_line = UdpLine(("127.0.0.1", free_udp_port()))
-            feed["line_b"] = "{}:{}".format(*self.second_line.to)
-        table = {name: section | sections.pop(name, {}) for name, section in (DEFAULTS | {"feed": feed}).items()}
-        self.config = config.parse({"accounts": accounts(), **table, **sections})
-        self.sockets = app.open_sockets(self.config)
-        self.page = pages.create(
-            mode=self.config.engine.mode, accounts=[a.username for a in self.config.accounts], folder=folder
-        )
-        self.exchange = app.assemble(self.config, self.page)
-        app.compile_kernels(self.exchange)
-        self.feed = self.exchange.feed
-        self.gateway, self.instruments = self.exchange.gateway, self.exchange.instruments
-        self.matcher = self.exchange.matcher
-        self.view = BooksView(self.matcher.books, app.MODES[self.config.engine.mode])
-        self.port: int = self.sockets.orders.getsockname()[1]
-        self.clients: list[Trader] = []
         self._matching: threading.Thread | None = None
         self._replays = 0
+        with contextlib.ExitStack() as opened:
+            self.line = opened.enter_context(UdpLine(("127.0.0.1", free_udp_port())))
+            feed = {"port": self.line.to[1], "request_server": "{}:{}".format(*self.line.request_address)}
+            self.second_line: UdpLine | None = None
+            if sections.pop("two_lines", False):
+                self.second_line = opened.enter_context(UdpLine(("127.0.0.1", free_udp_port())))
+                feed["line_b"] = "{}:{}".format(*self.second_line.to)
+            table = {name: given | sections.pop(name, {}) for name, given in (DEFAULTS | {"feed": feed}).items()}
+            self.config = config.parse({"accounts": accounts(), **table, **sections})
+            self.sockets = opened.enter_context(contextlib.closing(app.open_sockets(self.config)))
+            names = [account.username for account in self.config.accounts]
+            self.page = pages.create(mode=self.config.engine.mode, accounts=names, folder=folder)
+            opened.callback(self.page.remove)
+            self._assemble()
+            self.closing = opened.pop_all()
+            """Closes what a test puts on it, too."""
+
+    def _assemble(self) -> None:
+        self.exchange = app.assemble(self.config, self.page)
+        app.compile_kernels(self.exchange)
+        self.feed, self.gateway, self.matcher = self.exchange.feed, self.exchange.gateway, self.exchange.matcher
+        self.instruments = self.exchange.instruments
+        self.view = BooksView(self.matcher.books, app.MODES[self.config.engine.mode])
+        self.port: int = self.sockets.orders.getsockname()[1]
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -112,12 +115,7 @@ class Venue:
         assert not matching.is_alive()
 
     def close(self) -> None:
-        for client in self.clients:
-            client.close()
-        for line in filter(None, (self.line, self.second_line)):
-            line.close()
-        self.sockets.close()
-        self.page.remove()
+        self.closing.close()
         link = self.exchange.link
         for descriptor in {
             link.command_wake,
@@ -192,13 +190,12 @@ class Venue:
 
     async def connect(self, receive_buffer_bytes: int = 0) -> Trader:
         """A socket that has not logged in."""
-        sock = socket.socket()
-        self.clients.append(Trader(sock))
+        sock = self.closing.enter_context(socket.socket())
         if receive_buffer_bytes:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
-        return self.clients[-1]
+        return Trader(sock)
 
     async def login(self, username: str = "ALPHA", sequence: int = 0, receive_buffer_bytes: int = 0) -> Trader:
         """A raw client that gets its messages from number ``sequence`` on; 0 = from now."""

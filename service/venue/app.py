@@ -219,6 +219,7 @@ def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...])
         row["max_order_notional"] = account.limits.max_order_notional
         for limit in LIMITS:
             row[limit] = getattr(account.limits, limit)
+        row["killed"] = account.limits.kill_switch
         row["self_match"] = SELF_MATCH[account.self_match]
 
 

@@ -128,6 +128,8 @@ class Limits(_Section, frozen=True, kw_only=True):
     """Shares of one instrument once all open sells are filled (0x20)."""
     max_orders_per_s: Annotated[int, Meta(ge=0, le=1_000_000_000)] = 0
     """Enter and Replace, by the time of arrival; bursts of up to one second's worth pass (0x29)."""
+    kill_switch: bool = False
+    """No new orders at all (0x0C)."""
 
     @property
     def max_order_notional(self) -> int:

@@ -76,30 +76,35 @@ class ReplayStats:
 
 
 class Pace:
-    """When a recorded moment is due. `speed` is a factor, or None for as fast as possible."""
+    """When a recorded moment is due. `speed` is a factor, or None for as fast as possible, which is also how all that
+    was recorded before `from_ns` goes."""
 
-    def __init__(self, speed: float | None, start_ns: int) -> None:
+    def __init__(self, speed: float | None, from_ns: int = 0) -> None:
         self._speed = speed
-        self._start_ns = start_ns
+        self._from_ns = from_ns
         self._first_ns: int | None = None
+        self._start_ns = 0
 
-    def deadlines_ns(self, times_ns: Int64s) -> list[int] | None:
-        """Deadlines for recorded times, the first of all being due at once; None when there are none to keep."""
-        if self._speed is None:
+    def deadlines_ns(self, times_ns: Int64s, now_ns: int) -> list[int] | None:
+        """Deadlines for recorded times, the first one that is paced being due now; None when there are none to keep."""
+        if self._speed is None or int(times_ns[-1]) < self._from_ns:
             return None
         if self._first_ns is None:
-            self._first_ns = int(times_ns[0])
-        due: list[int] = (np.rint((times_ns - self._first_ns) / self._speed).astype(np.int64) + self._start_ns).tolist()
+            self._first_ns, self._start_ns = max(int(times_ns[0]), self._from_ns), now_ns
+        after_ns = np.maximum(times_ns - self._first_ns, 0)
+        due: list[int] = (np.rint(after_ns / self._speed).astype(np.int64) + self._start_ns).tolist()
         return due
 
 
 class Replay:
     """One replay of a capture over a Line.
 
-    `speed` None is as fast as possible. `loops` None is for ever; each loop is a session of its own. `window_bytes`
-    bounds what is kept for requests. After each loop end-of-session packets go out every second until `linger_s` have
-    passed without a request. `session` begins the names of our sessions (up to 7 letters or digits); by default it
-    comes from the time of day, so that a receiver never takes a second replay for duplicates of the first.
+    `speed` None is as fast as possible, and so goes all that was recorded before `from_ns`, a time as in
+    `ReplayStats.recorded_ns`: it builds the books up to there. `loops` None is for ever; each loop is a session of its
+    own. `window_bytes` bounds what is kept for requests. After each loop end-of-session packets go out every second
+    until `linger_s` have passed without a request. `session` begins the names of our sessions (up to 7 letters or
+    digits); by default it comes from the time of day, so that a receiver never takes a second replay for duplicates of
+    the first.
 
     `run` returns when everything has been sent, or soon after `stop`.
     """
@@ -110,6 +115,7 @@ class Replay:
         line: Line,
         *,
         speed: float | None = 1.0,
+        from_ns: int = 0,
         loops: int | None = 1,
         symbols: Iterable[str] = (),
         faults: Faults | None = None,
@@ -124,6 +130,8 @@ class Replay:
         self.faults = faults or Faults()
         self._line = line
         self._speed = speed
+        self._from_ns = from_ns
+        self._paced = speed is not None
         self._loops = loops
         self._symbols = tuple(symbols)
         self._window_bytes = window_bytes
@@ -161,7 +169,7 @@ class Replay:
 
     def _send_repacked(self) -> None:
         symbol_filter = SymbolFilter(self._symbols) if self._symbols else None
-        pace = Pace(self._speed, self._line.now_ns())
+        pace = Pace(self._speed, self._from_ns)
         self._begin_session(self._new_session_name())
         for chunk in self.capture.chunks():
             if self._stopped:
@@ -178,7 +186,8 @@ class Replay:
         """Pack and send a chunk's records as they become due."""
         self._stores[self._session].add(self._next[self._session], chunk.block, chunk.bounds)
         bounds: list[int] = chunk.bounds.tolist()
-        deadlines = pace.deadlines_ns(chunk.times_ns)
+        deadlines = pace.deadlines_ns(chunk.times_ns, self._line.now_ns())
+        self._paced = deadlines is not None
         if self.stats.first_recorded_ns is None:
             self.stats.first_recorded_ns = int(chunk.times_ns[0])
         at, end = 0, len(chunk)
@@ -212,12 +221,13 @@ class Replay:
 
     def _send_recorded(self) -> None:
         """Send a pcap's packets as they were; only a second loop needs session names of its own."""
-        pace = Pace(self._speed, self._line.now_ns())
+        pace = Pace(self._speed, self._from_ns)
         names: dict[str, str] = {}
         recorded_ns = 0
         for packet in self.capture.packets():
             recorded_ns = max(recorded_ns, packet.time_ns)
-            deadlines = pace.deadlines_ns(np.array([recorded_ns], np.int64))
+            deadlines = pace.deadlines_ns(np.array([recorded_ns], np.int64), self._line.now_ns())
+            self._paced = deadlines is not None
             if deadlines is not None:
                 self._wait_until(deadlines[0])
             if self._stopped:
@@ -308,7 +318,7 @@ class Replay:
 
     def _catch_up(self) -> None:
         """Answer what has been asked; at maximum speed also wait for the next question of a receiver that is behind."""
-        if not self._serve(0) or self._speed is not None:
+        if not self._serve(0) or self._paced:
             return
         end_ns = self._line.now_ns() + SECOND_NS
         while not self._stopped and self._line.now_ns() < end_ns:

@@ -155,6 +155,20 @@ def test_a_standstill_does_not_move_the_deadlines_after_it(day) -> None:
     assert stats.lag_ns == 0
 
 
+@pytest.mark.parametrize("speed", [1.0, 10.0])
+def test_what_was_recorded_before_the_start_goes_at_once_and_the_rest_is_paced_from_there(day, speed) -> None:
+    early = [add_order(i, OPEN_NS - 3_600 * SECOND_NS + i * SECOND_NS) for i in range(3_000)]
+    line = FakeLine(send_ns=1_000)
+    stats = Replay(day(early + every(SECOND_NS, 20)), line, speed=speed, from_ns=OPEN_NS, linger_s=0).run()
+    times = [time for time, packet in line.packets() for _ in packet.messages]
+    assert times[2_999] < 1_000_000
+    start_ns = times[3_000]
+    assert start_ns < 1_000_000
+    steps = [round((time - start_ns) * speed / SECOND_NS, 3) for time in times[3_000:]]
+    assert steps == pytest.approx(list(range(20)), abs=0.01)
+    assert stats.max_lag_ns < 1_000_000
+
+
 # Packing
 
 

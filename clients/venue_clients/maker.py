@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,8 +43,15 @@ class Maker:
     """One market maker on one login, which it has for itself: orders that stand in its stocks when it starts are
     canceled, and so are its quotes when it ends."""
 
-    def __init__(self, client: TradingClient, symbols: Iterable[str], settings: QuoteSettings | None = None) -> None:
+    def __init__(
+        self,
+        client: TradingClient,
+        symbols: Iterable[str],
+        settings: QuoteSettings | None = None,
+        on_fill: Callable[[ouch.Executed], None] = lambda fill: None,
+    ) -> None:
         settings = settings or QuoteSettings()
+        self._on_fill = on_fill
         self.stats = MakerStats()
         self._client = client
         self._settings = settings
@@ -92,7 +99,7 @@ class Maker:
                 self._quote()
                 await self._pause(self._settings.pause_ns / 1e9)
             if not reader.done():
-                await self._leave()
+                await cancel_orders(self._client, self._quoters)
         finally:
             reader.cancel()
             result = (await asyncio.gather(reader, return_exceptions=True))[0]
@@ -163,15 +170,18 @@ class Maker:
         else:
             self.stats.sold += message.quantity
             self.stats.cash += message.quantity * message.price
+        self._on_fill(message)
 
-    async def _leave(self) -> None:
-        """Cancel the quotes and wait until they are gone."""
-        try:
-            async with asyncio.timeout(LEAVE_S):
-                await self._client.query()  # so that nothing is still waiting for its answer
-                for order in self._client.view.live():
-                    if order.symbol in self._quoters:
-                        self._client.cancel(order.user_ref)
-                await self._client.query()
-        except (TimeoutError, DisconnectedError):
-            pass
+
+async def cancel_orders(client: TradingClient, symbols: Iterable[str]) -> None:
+    """Cancel what stands in these stocks, and wait until it is gone, or for LEAVE_S."""
+    names = frozenset(symbols)
+    try:
+        async with asyncio.timeout(LEAVE_S):
+            await client.query()  # so that nothing is still waiting for its answer
+            for order in client.view.live():
+                if order.symbol in names:
+                    client.cancel(order.user_ref)
+            await client.query()
+    except (TimeoutError, DisconnectedError):
+        pass

@@ -43,7 +43,7 @@ class MarketData(asyncio.DatagramProtocol):
     Without a re-request server what is lost is lost, and the touch may be wrong until the next session: `lost` counts
     such messages. With one, a session that has begun before us is asked for from its first message on."""
 
-    def __init__(self, symbols: Iterable[str], on_touch: OnTouch, request_server: tuple[str, int] | None) -> None:
+    def __init__(self, symbols: Iterable[str], on_touch: OnTouch) -> None:
         """Use `listen`."""
         self.books = TouchBooks(symbols)
         self.address: tuple[str, int] = ("", 0)
@@ -54,8 +54,8 @@ class MarketData(asyncio.DatagramProtocol):
         """The feed has said that the session is over."""
         self._on_touch = on_touch
         self._touches: dict[str, Touch] = {}
-        self._request_server = request_server
-        self._receiver = Receiver(join="start" if request_server else "now", request_server=request_server is not None)
+        self._request_server: tuple[str, int] | None = None
+        self._receiver = Receiver(join="now", request_server=False)
         self._transport: asyncio.DatagramTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
@@ -72,11 +72,17 @@ class MarketData(asyncio.DatagramProtocol):
     ) -> Self:
         """Listen at `host:port` (port 0 = any free one) or to the group `group:port`, which is joined at the interface
         with the address `interface`, or at the system's choice. Raises FeedError."""
-        server = _host_port(request_server) if request_server else None
-        feed = cls(symbols, on_touch, server)
+        feed = cls(symbols, on_touch)
+        if request_server:
+            feed.recover_from(_host_port(request_server))
         sock = _open(*_host_port(address), interface)
         await asyncio.get_running_loop().create_datagram_endpoint(lambda: feed, sock=sock)
         return feed
+
+    def recover_from(self, request_server: tuple[str, int]) -> None:
+        """Ask there for what gets lost. Before the first datagram."""
+        self._request_server = request_server
+        self._receiver = Receiver(join="start", request_server=True)
 
     def touch(self, symbol: str) -> Touch:
         return self.books.touch(symbol)

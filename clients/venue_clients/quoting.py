@@ -69,7 +69,7 @@ def quotes(settings: QuoteSettings, touch: Touch, inventory: int) -> tuple[Quote
     """The bid and the offer to have now; None where there should be none."""
     if not touch.is_two_sided:
         return None, None
-    step = TICKS_A_CENT if touch.bid >= TICKS_A_DOLLAR else 1
+    step = price_step(touch.bid)
     limit = max(1, settings.max_inventory)
     skew = min(abs(inventory), limit) * SKEW_STEPS // limit * (1 if inventory > 0 else -1)
     bid = min(touch.bid - (settings.edge + skew) * step, touch.ask - step)
@@ -79,12 +79,17 @@ def quotes(settings: QuoteSettings, touch: Touch, inventory: int) -> tuple[Quote
     buys = min(settings.size, settings.max_inventory - inventory)
     sells = min(settings.size, settings.max_inventory + inventory)
     return (
-        Quote(_on_step(bid, down=True), buys) if buys > 0 and bid > 0 else None,
-        Quote(_on_step(ask, down=False), sells) if sells > 0 and ask <= MAX_PRICE else None,
+        Quote(on_step(bid, down=True), buys) if buys > 0 and bid > 0 else None,
+        Quote(on_step(ask, down=False), sells) if sells > 0 and ask <= MAX_PRICE else None,
     )
 
 
-def _on_step(price: int, *, down: bool) -> int:
+def price_step(price: int) -> int:
+    """A cent, or below a dollar one tick."""
+    return TICKS_A_CENT if price >= TICKS_A_DOLLAR else 1
+
+
+def on_step(price: int, *, down: bool) -> int:
     """The nearest price an order may have, never nearer to the other side."""
     if price < TICKS_A_DOLLAR:
         return price

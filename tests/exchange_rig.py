@@ -31,7 +31,8 @@ from gateway_rig import NAMES, PASSWORD, SESSION, Client, password_hash
 from venue import app, config
 from venue.engine import ring
 from venue.telemetry import page as pages
-from venue.wire import ouch
+from venue.wire import itch, ouch
+from venue.wire.moldudp64 import encode_packet
 from venue.wire.soupbintcp import LoginAccepted, frame
 from venue_clients.capture import open_capture
 from venue_clients.faults import Faults
@@ -74,7 +75,9 @@ class Venue:
     def __init__(self, folder: Path, sections: dict[str, Any]) -> None:
         """Everything is connected, nothing runs. The request server of `replay` is there before the feed's sockets."""
         self._matching: threading.Thread | None = None
+        self._stopped = False
         self._replays = 0
+        self._told = 0
         with contextlib.ExitStack() as opened:
             self.line = opened.enter_context(UdpLine(("127.0.0.1", free_udp_port())))
             feed = {"port": self.line.to[1], "request_server": "{}:{}".format(*self.line.request_address)}
@@ -107,12 +110,13 @@ class Venue:
             self._matching = app.start_matching(self.matcher)
 
     async def stop(self) -> None:
-        """As the service stops."""
-        self.start_matching()
-        matching, self._matching = self._matching, None
-        assert matching is not None
-        await app.stop(self.exchange, matching)
-        assert not matching.is_alive()
+        """As the service stops; once is enough."""
+        if not self._stopped:
+            self._stopped = True
+            self.start_matching()
+            assert self._matching is not None
+            await app.stop(self.exchange, self._matching)
+            assert not self._matching.is_alive()
 
     def close(self) -> None:
         self.closing.close()
@@ -187,6 +191,13 @@ class Venue:
             await sending
         await self.until_applied()
         return stats
+
+    async def tell(self, *messages: itch.ItchMessage) -> None:
+        """Messages of a recorded day that goes on from call to call; returns when the books have taken them in."""
+        before, data = self.fed, [message.encode() for message in messages]
+        self.line.send(encode_packet("STORY", self._told + 1, data))
+        self._told += len(data)
+        await self.until_fed(before + len(data))
 
     async def connect(self, receive_buffer_bytes: int = 0) -> Trader:
         """A socket that has not logged in."""

@@ -88,20 +88,14 @@ def test_replaced_rejected_canceled_modified_and_the_rest_in_full(two: Exchange)
             detail=ord("L"),
         )
     ]
-    assert two.send(modify(2, "T", 70)) == [
-        Event(r.MODIFIED, **answer, user_ref=2, side=ord("T"), quantity=70)
-    ]
+    assert two.send(modify(2, "T", 70)) == [Event(r.MODIFIED, **answer, user_ref=2, side=ord("T"), quantity=70)]
     assert two.send(cancel(2, 30)) == [Event(r.CANCELED, **answer, user_ref=2, quantity=40, detail=ord("U"))]
     assert two.send(enter(3, "B", 0, 20_000, words=(5, 6))) == [
         Event(r.REJECTED, **answer, user_ref=3, word0=5, word1=6, detail=0x13)
     ]
     assert two.send(query()) == [Event(r.QUERY_RESPONSE, **answer, user_ref=4)]
-    assert two.send(day_event("S", account=1)) == [
-        Event(r.SYSTEM_EVENT, time_ns=OPEN_NS, account=1, detail=ord("S"))
-    ]
-    assert two.send(cancel_all("T")) == [
-        Event(r.CANCELED, time_ns=OPEN_NS, user_ref=2, quantity=30, detail=ord("T"))
-    ]
+    assert two.send(day_event("S", account=1)) == [Event(r.SYSTEM_EVENT, time_ns=OPEN_NS, account=1, detail=ord("S"))]
+    assert two.send(cancel_all("T")) == [Event(r.CANCELED, time_ns=OPEN_NS, user_ref=2, quantity=30, detail=ord("T"))]
 
 
 # --- the book -----------------------------------------------------------------------------------------------------
@@ -256,9 +250,7 @@ def test_shares_lost_to_self_match_prevention_are_spent_in_the_chain(fresh: NewE
 @pytest.mark.parametrize(
     ("policy", "most"), [(r.ALLOW, 8), (r.CANCEL_NEWEST, 3), (r.CANCEL_OLDEST, 8), (r.DECREMENT, 6)]
 )
-def test_a_minimum_quantity_counts_only_what_would_really_trade(
-    fresh: NewExchange, policy: int, most: int
-) -> None:
+def test_a_minimum_quantity_counts_only_what_would_really_trade(fresh: NewExchange, policy: int, most: int) -> None:
     """Ahead are 3 of another client's, 2 of one's own, and 20 of the other client's."""
     exchange = fresh(r.MATCH, accounts=({"self_match": policy}, {}))
     sent(exchange, enter(1, "S", 3, 100, account=1), enter(1, "S", 2, 100), enter(2, "S", 20, 100, account=1))

@@ -76,9 +76,7 @@ def test_notional_of_one_order(fresh: NewExchange) -> None:
 def test_the_largest_notional_does_not_wrap(fresh: NewExchange) -> None:
     largest = r.MAX_PRICE * r.MAX_QUANTITY
     exchange = fresh(r.MATCH, accounts=({"max_order_notional": largest - 1}, {"max_order_notional": largest}))
-    assert sent(exchange, enter(1, "B", r.MAX_QUANTITY, r.MAX_PRICE)) == [
-        "0 rejected 1: RISK_SINGLE_ORDER_NOTIONAL"
-    ]
+    assert sent(exchange, enter(1, "B", r.MAX_QUANTITY, r.MAX_PRICE)) == ["0 rejected 1: RISK_SINGLE_ORDER_NOTIONAL"]
     assert sent(exchange, enter(2, "B", 2**32 - 1, 2**32 - 1)) == ["0 rejected 2: INVALID_QUANTITY"]
     assert len(sent(exchange, enter(1, "B", r.MAX_QUANTITY, r.MAX_PRICE, account=1))) == 1
     assert exchange.account(1)["open_notional"] == largest
@@ -86,9 +84,7 @@ def test_the_largest_notional_does_not_wrap(fresh: NewExchange) -> None:
 
 def test_the_collar_looks_at_the_touch_and_at_the_last_trade(fresh: NewExchange) -> None:
     exchange = fresh(r.CONSUME, accounts=({"collar_bp": 1_000},))
-    assert sent(exchange, enter(1, "B", 1, 500_000)) == [
-        "0 accepted 1: B 1 @ 500000"
-    ]  # nothing to compare with
+    assert sent(exchange, enter(1, "B", 1, 500_000)) == ["0 accepted 1: B 1 @ 500000"]  # nothing to compare with
     sent(exchange, cancel(1), add(1, "S", 100, 10_000), add(2, "B", 100, 8_000))
     assert sent(exchange, enter(2, "B", 1, 11_100), enter(3, "B", 1, 11_000))[:2] == [
         "0 rejected 2: RISK_FAT_FINGER",
@@ -152,9 +148,7 @@ def test_the_rate_of_orders_is_judged_by_their_own_times(fresh: NewExchange) -> 
     burst = [enter(n, "B", 1, 50) for n in range(1, 5)]
     assert sent(exchange, *burst)[2:] == ["0 accepted 3: B 1 @ 50", "0 rejected 4: RISK_PORT_RATE"]
     third = 1_000_000_000 // 3
-    assert sent(exchange, enter(5, "B", 1, 50, time_ns=OPEN_NS + third - 2)) == [
-        "0 rejected 5: RISK_PORT_RATE"
-    ]
+    assert sent(exchange, enter(5, "B", 1, 50, time_ns=OPEN_NS + third - 2)) == ["0 rejected 5: RISK_PORT_RATE"]
     assert len(sent(exchange, replace(1, 6, 2, 50, time_ns=OPEN_NS + third))) == 1  # a Replace counts too
     assert sent(exchange, replace(6, 7, 3, 50, time_ns=OPEN_NS + third)) == ["0 rejected 7: RISK_PORT_RATE"]
     assert sent(exchange, cancel(6, time_ns=OPEN_NS + third)) == ["0 canceled 6: 2 U"]  # this always goes
@@ -165,9 +159,7 @@ def test_the_rate_of_orders_is_judged_by_their_own_times(fresh: NewExchange) -> 
 def test_ten_thousand_orders_and_cancels_leave_no_exposure(fresh: NewExchange) -> None:
     exchange = fresh(r.MATCH, accounts=({},), orders=10)
     for n in range(1, 20_001, 2):
-        exchange.send(
-            enter(n, "BS"[n % 4 == 1], n % 900 + 1, 20_000 + 100 * (n % 7) * (1 if n % 4 == 1 else -1))
-        )
+        exchange.send(enter(n, "BS"[n % 4 == 1], n % 900 + 1, 20_000 + 100 * (n % 7) * (1 if n % 4 == 1 else -1)))
         exchange.send(replace(n, n + 1, n % 800 + 2, 20_000))
         exchange.send(cancel(n + 1))
     assert exchange.account() == NOTHING_OPEN | {"last_user_ref": 20_000}
@@ -191,7 +183,5 @@ def test_out_of_room_is_a_reject_with_a_reason(fresh: NewExchange) -> None:
         "orders_rejected 0x0a": 1,
         "capacity_rejects": 2,
     }
-    assert sent(exchange, replace(1, 3, 5, 51)) == [
-        "0 replaced 1 by 3: B 5 @ 51"
-    ]  # takes the place of its original
+    assert sent(exchange, replace(1, 3, 5, 51)) == ["0 replaced 1 by 3: B 5 @ 51"]  # takes the place of its original
     exchange.check_invariants()

@@ -1,0 +1,146 @@
+"""How kernels are compiled: no floats, no stale code, twins that agree."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from venue.engine import atomics, kernel
+from venue.engine.kernel import JIT
+from venue.engine.records import Array
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+
+
+@kernel.kernel
+def loads(data: Array, offset: int) -> tuple[int, int, int]:
+    return atomics.load_be16(data, offset), atomics.load_be32(data, offset), atomics.load_be64(data, offset)
+
+
+@kernel.kernel
+def stores(data: Array, offset: int, value: int) -> None:
+    atomics.store_be16(data, offset, value)
+    atomics.store_be32(data, offset + 2, value)
+    atomics.store_be64(data, offset + 6, value)
+
+
+@kernel.kernel
+def zeros_above(value: int) -> int:
+    return atomics.leading_zeros(value)
+
+
+@kernel.kernel
+def moved(words: Array, to: int, start: int, count: int) -> None:
+    atomics.move(words, to, start, count)
+
+
+@kernel.kernel
+def set_and_get(words: Array, place: int, value: int) -> int:
+    atomics.store_release(words, place, value)
+    atomics.fence()
+    atomics.prefetch(words, 10_000_000)  # any place may be asked for
+    return atomics.load_acquire(words, place)
+
+
+@given(st.binary(min_size=16, max_size=16), st.integers(0, 8))
+def test_big_endian_loads_are_those_of_the_wire(data: bytes, offset: int) -> None:
+    array = np.frombuffer(data, np.uint8).copy()
+    two, four, eight = (data[offset : offset + size] for size in (2, 4, 8))
+    expected = int.from_bytes(two, "big"), int.from_bytes(four, "big"), int.from_bytes(eight, "big", signed=True)
+    assert loads(array, offset) == expected
+
+
+@given(WORDS)
+def test_big_endian_stores_are_those_of_the_wire(value: int) -> None:
+    array = np.zeros(20, np.uint8)
+    stores(array, 3, value)
+    word = value % 2**64
+    wire = (word % 2**16).to_bytes(2, "big") + (word % 2**32).to_bytes(4, "big") + word.to_bytes(8, "big")
+    assert array.tobytes() == b"\0" * 3 + wire + b"\0" * 3
+
+
+@given(WORDS)
+def test_leading_zeros(value: int) -> None:
+    assert zeros_above(value) == 64 - (value % 2**64).bit_length()
+
+
+@given(WORDS)
+def test_ordered_accesses_carry_every_word(value: int) -> None:
+    assert set_and_get(np.zeros(3, np.int64), 1, value) == value
+
+
+@pytest.mark.parametrize(("to", "start"), [(1, 0), (0, 1), (3, 3)])
+def test_overlapping_words_move_whole(to: int, start: int) -> None:
+    words = np.arange(8)
+    moved(words, to, start, 4)
+    expected = list(range(8))
+    expected[to : to + 4] = range(start, start + 4)
+    assert words.tolist() == expected
+
+
+FLOATS = """
+import sys
+from engine_under_test import Engine
+from venue.engine import loop
+loop.run(Engine().matcher, 0)
+functions = {f for m in list(sys.modules.values()) if m.__name__.startswith("venue.engine") for f in vars(m).values()
+             if getattr(f, "overloads", None)}
+for function in functions:
+    for overload in function.overloads.values():
+        for name, kind in overload.type_annotation.typemap.items():
+            if "float" in str(kind) or "complex" in str(kind):
+                print(function.__name__, name, kind)
+print(len(functions))
+"""
+
+
+@pytest.mark.skipif(not JIT, reason="looks at compiled code")
+def test_no_float_ever_enters_the_engine(tmp_path: Path) -> None:
+    """Numba makes a float of a variable that is unsigned on one branch and signed on the other. Types are known only
+    to the process that compiles, hence a cache of its own; they are the same without optimisation, which is quicker."""
+    own = {"VENUE_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", FLOATS], env=os.environ | own, capture_output=True, text=True, check=True
+    )
+    *floats, compiled = run.stdout.splitlines()
+    assert floats == []
+    assert int(compiled) > 50
+
+
+def test_another_source_or_another_setting_means_another_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in kernel.COMPILED_SOURCES:
+        (tmp_path / folder / "deeper").mkdir(parents=True)
+    monkeypatch.setattr(kernel, "PACKAGE", tmp_path)
+    digests = {kernel.sources_digest()}
+    (tmp_path / "engine" / "new.py").write_text("LIMIT = 1\n")
+    digests.add(kernel.sources_digest())
+    (tmp_path / "wire" / "deeper" / "new.py").write_text("LIMIT = 1\n")
+    digests.add(kernel.sources_digest())
+    (tmp_path / "engine" / "new.py").write_text("LIMIT = 2\n")
+    digests.add(kernel.sources_digest())
+    monkeypatch.setenv("NUMBA_BOUNDSCHECK", "other")
+    digests.add(kernel.sources_digest())
+    assert len(digests) == 5
+
+
+def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = tmp_path / "a-file"
+    blocked.write_text("")
+    monkeypatch.setenv("VENUE_CACHE_DIR", str(blocked))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert kernel.cache_folder().parent.parent == tmp_path
+
+
+def test_importing_the_engine_is_enough_to_choose_the_cache(tmp_path: Path) -> None:
+    code = "import numba, venue.engine.kernel as k; print(numba.config.CACHE_DIR == str(k.cache_folder()))"
+    environment = {"VENUE_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": ""}
+    output = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert output.stdout == "True\n"
+    assert len(list((tmp_path / "kernels").iterdir())) == 1

@@ -177,6 +177,8 @@ class Connection(asyncio.BufferedProtocol):
         self._start += count
         self.gateway.count_bytes_in(count)
         for event in self.session.receive(data, now):
+            if self.end_reason:
+                return  # nobody is listening any more
             self._handle(event)
 
     def _handle(self, event: object) -> None:

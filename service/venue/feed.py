@@ -123,7 +123,6 @@ class Feed:
             lines=2 if settings.line_b else 1, join=settings.join, request_server=bool(settings.request_server)
         )
         self._session = session_words("")
-        self._ended = False
         self._unsettled = 0  # messages of gaps that have neither come nor been given up
         self._pending: deque[Deliver | MessagesLost | SessionChanged | SessionStarted] = deque()
         self._position = 0  # in the first of these
@@ -173,7 +172,9 @@ class Feed:
         self._lines = []
 
     def status(self) -> FeedStatus:
-        return FeedStatus(self._receiver.session, self._receiver.expected, self._ended)
+        session = self._receiver.session
+        ended = session is not None and not self._counters[0]["session_open"]
+        return FeedStatus(session, self._receiver.expected, ended)
 
     # --- turns ----------------------------------------------------------------------------------------------------
 
@@ -300,11 +301,11 @@ class Feed:
                 case SessionStarted(session, sequence):
                     counters["sessions_started"] += 1
                     self._session = session_words(session)
-                    self._ended = False
+                    counters["session_open"] = 1
                     self._pending.append(event)
                     log.info("session begins", extra={"session": session, "sequence": sequence})
                 case EndOfSession(next_sequence):
-                    self._ended = True
+                    counters["session_open"] = 0
                     log.info("session ended", extra={"next_sequence": next_sequence})
         if self._receiver.next_timer() is None:
             counters["recovered_messages"] += self._unsettled

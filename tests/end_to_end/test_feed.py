@@ -64,6 +64,7 @@ def test_one_session_from_its_first_message_to_the_next_session(tmp_path: Path) 
                 live.send(packet(15, 2)[:-1], Header("S1", 15, 3).encode() + packet(15, 2)[20:], b"short")
                 live.send(end_of_session("S1", 15))
                 await live.until(lambda: live.feed.status() == FeedStatus("S1", 15, True))
+                assert "session_open" not in live.counted(), "gauge at 0"
                 live.send(packet(1, 2, session="S2"))
                 await live.until(lambda: live.feed.status() == FeedStatus("S2", 3, False))
                 await live.until(lambda: len(live.seen) == 17)
@@ -80,6 +81,7 @@ def test_one_session_from_its_first_message_to_the_next_session(tmp_path: Path) 
                     "packets_malformed": 3,
                     "heartbeats": 2,
                     "sessions_started": 2,
+                    "session_open": 1,
                     "line_packets[0]": 11,
                     "line_first_arrivals[0]": 4,
                 }
@@ -262,6 +264,7 @@ def test_a_full_ring_leaves_datagrams_in_the_socket_and_loses_nothing(tmp_path: 
                 "datagrams": 102,
                 "duplicates": 8,
                 "sessions_started": 1,
+                "session_open": 1,
                 "command_ring_full": 2,  # once a batch of 64 datagrams, until all of it is on the ring
                 "line_packets[0]": 102,
                 "line_first_arrivals[0]": 101,

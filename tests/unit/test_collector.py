@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 import venue
 from venue.engine.cells import ORDER_TO_ACK_BOUNDS
-from venue.engine.counters import HISTOGRAMS, MATCH, ORDER_TO_ACK
+from venue.engine.counters import EXPOSURE, HISTOGRAMS, MATCH, ORDER_TO_ACK
 from venue.engine.histogram import record
 from venue.telemetry import collector as collector_module
 from venue.telemetry.collector import PageCollector, make_registry

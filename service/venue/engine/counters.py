@@ -91,6 +91,7 @@ FEED: Final = np.dtype(
         ("command_ring_full", I8),  # pauses of reading
         ("receive_buffer_bytes", I8),  # gauge: size of the socket's buffer
         ("next_sequence", I8),  # gauge
+        ("session_open", I8),  # gauge: 1 or 0
     ],
     align=True,
 )

@@ -266,6 +266,12 @@ FEED: Final = (
         "Size of the receive buffer that the kernel granted.",
     ),
     _gauge("feed", "next_sequence", "venue_feed_next_sequence", "The sequence number expected next."),
+    _gauge(
+        "feed",
+        "session_open",
+        "venue_feed_session_open",
+        "1 from the first packet of a MoldUDP64 session to its end of session, else 0.",
+    ),
     Metric(
         "gauge",
         "venue_feed_time_of_day_seconds",

@@ -202,6 +202,7 @@ class Venue:
     async def connect(self, receive_buffer_bytes: int = 0) -> Trader:
         """A socket that has not logged in."""
         sock = self.closing.enter_context(socket.socket())
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer_bytes:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.setblocking(False)

@@ -43,6 +43,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "serve": Command("venue.cli:serve", RUN, "Run the exchange until Ctrl-C or SIGTERM."),
+    "demo": Command(
+        "venue_clients.demo.command:demo", RUN, "Show a whole exchange at work: feed, market maker, trades, latencies."
+    ),
     "trade": Command(
         "venue_clients.trader:trade", TRADE, "Enter orders: one from the command line, or many at a prompt."
     ),

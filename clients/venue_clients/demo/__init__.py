@@ -1,0 +1,1 @@
+"""`venue demo`: a whole exchange at work, from one command."""

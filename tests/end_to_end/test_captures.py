@@ -43,7 +43,7 @@ async def test_a_real_morning(venue: Venue) -> None:
     assert orders_in((bids, asks)) == 215
     assert bids[0][0] < asks[0][0]
     assert venue.view.state(0)["incomplete"] == 0
-    assert venue.count("live_orders", "matcher") == 215
+    await venue.until(lambda: venue.count("live_orders", "matcher") == 215, "a gauge, set when there is time for it")
     venue.view.check_invariants()
 
 

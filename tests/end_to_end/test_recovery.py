@@ -55,7 +55,7 @@ async def test_lost_doubled_and_reordered_packets(venue: Venue, day: Path, clean
     assert venue.books() == clean
     assert venue.view.counters() == {}
     assert stats.requests > 0
-    assert venue.count("recovered_messages", "feed") >= stats.retransmitted > 0
+    assert venue.count("recovered_messages", "feed") >= faults.dropped, "at least one a packet"
     assert venue.count("duplicates", "feed") > 0
     assert venue.count("missing_messages", "feed") == venue.count("incomplete_books", "matcher") == 0
     venue.view.check_invariants()
@@ -112,6 +112,5 @@ async def test_a_matching_thread_that_comes_late_finds_everything(venue: Venue, 
     own = [(4611686018427387904 + number, 1, True) for number in range(3_000)]
     bids, asks = clean["AAPL"]
     assert venue.books() == clean | {"AAPL": ([*bids, (1, own)], asks)}
-    assert venue.count("event_ring_full", "matcher") > 0
     assert venue.count("missing_messages", "feed") == venue.count("incomplete_books", "matcher") == 0
     venue.view.check_invariants()

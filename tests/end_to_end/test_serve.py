@@ -164,6 +164,7 @@ def test_what_a_scrape_shows_of_a_trade(tmp_path: Path) -> None:
 
         def look() -> None:
             wait_until(lambda: service.metrics()["venue_order_to_ack_seconds_count"] == 2, "both answers")
+            wait_until(lambda: service.metrics()["venue_gateway_sessions"] == 1, "a gauge, set four times a second")
             seen.update(service.metrics())
             service.process.terminate()
 

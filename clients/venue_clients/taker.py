@@ -45,7 +45,7 @@ class Taker:
         self._rules = rules
         self._on_fill = on_fill
         self._touches = dict.fromkeys(symbols, Touch())
-        self._resting: list[int] = []  # UserRefNums of day orders that may stand
+        self._day_orders: list[int] = []  # UserRefNums of those that may stand
         self._stopping = asyncio.Event()
 
     def on_touch(self, symbol: str, touch: Touch) -> None:
@@ -84,16 +84,18 @@ class Taker:
         if not self._client.connected:
             return
         view = self._client.view
-        self._resting = [ref for ref in self._resting if ref in view.orders and view.orders[ref].status not in FINISHED]
-        resting = [view.orders[ref] for ref in self._resting if view.orders[ref].is_live]
-        match self._rules.decide(self._touches, view.positions, resting):
+        self._day_orders = [
+            ref for ref in self._day_orders if ref in view.orders and view.orders[ref].status not in FINISHED
+        ]
+        standing = [view.orders[ref] for ref in self._day_orders]
+        match self._rules.decide(self._touches, view.positions, standing):
             case Order() as order:
                 user_ref = self._client.enter(order.symbol, order.side, order.quantity, order.price, order.tif)
                 if order.tif == DAY:
-                    self._resting.append(user_ref)
+                    self._day_orders.append(user_ref)
                 self.stats.entered += 1
             case Replace() as change:
-                self._resting.append(self._client.replace(change.order.user_ref, change.quantity, change.price))
+                self._day_orders.append(self._client.replace(change.order.user_ref, change.quantity, change.price))
                 self.stats.replaced += 1
             case Cancel() as change:
                 self._client.cancel(change.order.user_ref)

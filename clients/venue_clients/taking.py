@@ -2,7 +2,8 @@
 
 Three of four orders take what the touch offers, immediate or cancel: mostly a few hundred shares, now and then enough
 to sweep the best price and reach what stands behind it. The others are day orders that rest near the touch until they
-are filled, replaced or canceled. Where the position has reached its limit, only the side that reduces it is taken.
+are filled, replaced or canceled. Where the position has reached its limit, only the side that reduces it is taken. It
+never trades with itself: what would meet an order of its own has that one canceled instead.
 """
 
 from __future__ import annotations
@@ -55,18 +56,22 @@ class TakerRules:
         return self._random.expovariate(self._rate)
 
     def decide(
-        self, touches: Mapping[str, Touch], positions: Mapping[str, int], resting: Sequence[OrderState]
+        self, touches: Mapping[str, Touch], positions: Mapping[str, int], standing: Sequence[OrderState]
     ) -> TakerAction | None:
-        """`resting` are our live orders. None while no stock has both sides of a touch."""
+        """`standing` are our day orders that are live or wait for an answer. None while there is nothing to do."""
         chance = self._random.random()
-        if resting and (chance < _CHANGE or len(resting) >= MAX_RESTING):
-            order = self._random.choice(resting)
+        live = [order for order in standing if order.is_live]
+        if live and (chance < _CHANGE or len(live) >= MAX_RESTING):
+            order = self._random.choice(live)
             return self._change(order, touches.get(order.symbol, Touch()))
         symbols = sorted(symbol for symbol, touch in touches.items() if touch.is_two_sided)
         if not symbols:
             return None
         symbol = self._random.choice(symbols)
         side = self._side(positions.get(symbol, 0))
+        against = [order for order in standing if order.symbol == symbol and order.side != side]
+        if against:
+            return Cancel(against[0]) if against[0].is_live else None
         if chance < _REST:
             return Order(symbol, side, self._lots(3), self._price_behind(side, touches[symbol]), DAY)
         return self._take(symbol, side, touches[symbol])

@@ -74,7 +74,7 @@ COMMANDS = {
 _HELP = """A stock exchange in a box.
 
 Orders come in over TCP (OUCH 5.0 in SoupBinTCP), a recorded or made-up day over UDP (ITCH 5.0 in MoldUDP64),
-and both meet in one price-time book. Try it with three terminals:
+and both meet in one price-time book. See it at work with `venue demo`, or try it with three terminals:
 
     venue serve
 
@@ -123,6 +123,8 @@ def main() -> None:
     """Entry point of the `venue` script."""
     try:
         build(sys.argv[1:])(prog_name="venue")
+    except KeyboardInterrupt:  # while the command was imported
+        sys.exit(130)
     except Exception as error:
         if not is_expected(error):
             raise

@@ -130,6 +130,19 @@ def test_typed_errors_and_the_systems_are_one_line(
     assert capsys.readouterr().err == line
 
 
+def test_ctrl_c_while_a_command_is_imported_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: cli.Command) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.Command, "load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["venue", "trade"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "")
+
+
 def test_a_bug_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         run_main(monkeypatch, ZeroDivisionError())

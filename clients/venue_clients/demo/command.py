@@ -49,6 +49,8 @@ def demo(
     try:
         code = asyncio.run(Demo(Wish(file, seconds, keep, seed), screen).run())
     except (DemoError, TradingError, FeedError, OSError) as error:
+        if isinstance(error, DemoError) and error.log:
+            print(error.log, file=sys.stderr)
         print(f"venue demo: {error}", file=sys.stderr)
         code = 1
     raise typer.Exit(code)

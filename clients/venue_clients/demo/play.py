@@ -109,7 +109,8 @@ class Demo:
         line.also_to(service.addresses["feed"])
         host, port = service.addresses["orders"]
         clients = [
-            await stack.enter_async_context(await TradingClient.connect(host, port, name, PASSWORD)) for name in ROLES
+            await stack.enter_async_context(await TradingClient.connect(host, port, name, PASSWORD, sequence=0))
+            for name in ROLES
         ]
         self._players = Players(what, line, service, clients, self._wish.seed)
         stack.push_async_callback(self._players.stop)
@@ -118,7 +119,7 @@ class Demo:
     async def _choose(self, folder: Path) -> Scene:
         file, seconds = self._wish.file, self._wish.seconds
         if file is None:
-            return scene.made_up(folder, seconds, self._wish.seed)
+            return scene.made_up(folder, scene.LONGEST_DAY_S if self._wish.keep else seconds, self._wish.seed)
         looking = asyncio.to_thread(scene.recorded, file, seconds, self._stopping.is_set)
         return await self._while_waiting(f"looking through {file.name}", looking)
 
@@ -226,7 +227,8 @@ class Demo:
             await self._scrape(stage, 0.0)
         console = report.output()
         players = stage.players
-        report.print_report(console, self._watch, players.tape, ROLES, players.replay.stats.messages)
+        sent = None if keep else players.replay.stats.messages
+        report.print_report(console, self._watch, players.tape, ROLES, sent)
         host, port = stage.service.addresses["http"]
         if not keep:
             console.print(f"Metrics were at http://{host}:{port}/metrics; with --keep everything goes on.")
@@ -237,3 +239,4 @@ class Demo:
             await self._watch_for(stage, None)
         await players.stop()
         self._signal = 0
+        self._screen.say("stopped")

@@ -25,6 +25,8 @@ QUOTES: Final = QuoteSettings(size=300, edge=-1, max_inventory=3_000)
 TAKER_RATE: Final = 60.0
 """Orders a second."""
 WINDOW_BYTES: Final = 64 << 20
+LINGER_S: Final = 0.3
+"""Until the next loop, or until the demo ends: both receivers of the feed are near."""
 GRACE_S: Final = 2.0
 """When the exchange dies, its clients may notice first: so long is waited for the cause."""
 
@@ -43,6 +45,7 @@ class Players:
             loops=None,
             symbols=() if scene.plan else scene.symbols,
             window_bytes=WINDOW_BYTES,
+            linger_s=LINGER_S,
         )
         self.maker = Maker(clients[0], scene.symbols, QUOTES, lambda fill: self.tape.add(MAKER, fill))
         rules = TakerRules(seed, TAKER_RATE)
@@ -71,7 +74,7 @@ class Players:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GRACE_S):
                     await self._service.ended()
-                    raise DemoError(await self._service.failure())
+                    raise await self._service.failure()
             error = task.exception()
             if error is not None and type(error).__module__.partition(".")[0] != "venue_clients":
                 raise error  # a bug

@@ -29,8 +29,9 @@ def output() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDTH)
 
 
-def print_report(console: Console, watch: Watch, tape: Tape, roles: Mapping[str, str], sent: int) -> None:
-    """`roles` say in words what each account does; `sent` is how many messages went out on the feed."""
+def print_report(console: Console, watch: Watch, tape: Tape, roles: Mapping[str, str], sent: int | None) -> None:
+    """`roles` say in words what each account does; `sent` is how many messages went out on the feed, None while more
+    go out."""
     console.print(fills(watch, tape, roles), orders(watch), latencies(watch), feed(watch, sent), divergence(watch))
 
 
@@ -71,10 +72,10 @@ def latencies(watch: Watch) -> Table:
     return table
 
 
-def feed(watch: Watch, sent: int) -> Table:
+def feed(watch: Watch, sent: int | None) -> Table:
     total = watch.latest.total
     pairs = [
-        ("messages sent", sent),
+        ("sessions", total("venue_feed_sessions_total")) if sent is None else ("messages sent", sent),
         ("messages received", total("venue_feed_messages_total")),
         ("datagrams", total("venue_feed_datagrams_total")),
         ("gaps", total("venue_feed_gaps_total")),

@@ -22,6 +22,8 @@ STOCKS: Final = 8
 MADE_UP_RATE: Final = 4_000
 """Messages a second of a made-up day."""
 LONGEST_DAY_S: Final = 120.0
+ACTIVE: Final = 0.85
+"""Of a made-up day, from the opening on: it closes after 0.92 (`generate`)."""
 LEAST_RATE: Final = 200
 """Messages a second below which a recorded day is played faster than it was."""
 SCAN_LIMIT: Final = 20_000_000
@@ -48,22 +50,22 @@ class Scene:
     """Of a made-up day, which is yet to be written."""
 
     def write(self, stopped: Stopped) -> None:
-        """Takes a second or two for a made-up day. OSError if there is no room for it."""
+        """Takes a second or a few for a made-up day. OSError if there is no room for it."""
         if self.plan is None:
             return
+        day, end_ns = SyntheticDay(self.plan), OPEN_NS + int(self.plan.seconds * ACTIVE * SECOND_NS)
         with self.path.open("wb") as file:
-            for block in SyntheticDay(self.plan).blocks():
-                if stopped():
-                    return
+            for block in day.blocks():
                 file.write(block)
+                if stopped() or day.last_ns >= end_ns:
+                    return
 
 
 def made_up(folder: Path, seconds: float, seed: int) -> Scene:
-    """A day whose continuous session is longer than the demo, or two minutes: then the day begins anew."""
-    span_s = min(seconds, LONGEST_DAY_S) * 1.2 + 5
+    """A day that is long enough, up to LONGEST_DAY_S. It ends before it closes: what goes on then begins anew."""
+    span_s = (min(seconds, LONGEST_DAY_S) + 8) / ACTIVE
     symbols = stock_names(STOCKS)
     plan = DayPlan(symbols, int(span_s * MADE_UP_RATE), span_s, seed)
-    plan.check()
     return Scene(folder / "day.itch", symbols, OPEN_NS, 1.0, f"a made-up day of {STOCKS} stocks", plan)
 
 

@@ -5,7 +5,6 @@ All of it goes to standard error; only the report at the end is output.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._line_at_s = time.monotonic()
+        self._line_at_s = 0.0
 
     @property
     def moves(self) -> bool:
@@ -76,8 +75,8 @@ class Screen:
     def show(self, moment: Moment) -> None:
         if self._live is not None:
             self._live.update(picture(moment), refresh=True)
-        elif not self.moves and time.monotonic() - self._line_at_s >= LINE_EVERY_S:
-            self._line_at_s = time.monotonic()
+        elif not self.moves and moment.elapsed_s - self._line_at_s >= LINE_EVERY_S:
+            self._line_at_s = moment.elapsed_s
             self.say(line(moment))
 
 

@@ -23,7 +23,11 @@ _libc: Final = ctypes.CDLL(None)
 
 
 class DemoError(Exception):
-    """A part of the demo failed; one line."""
+    """A part of the demo failed; one line. `log` is what the part had to say, if anything."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason)
+        self.log = log
 
 
 class Service:
@@ -62,7 +66,7 @@ class Service:
         except TimeoutError:
             raise DemoError(f"the exchange was not ready after {READY_WITHIN_S:.0f} s") from None
         if not line:
-            raise DemoError(await self.failure())
+            raise await self.failure()
         for name, address in json.loads(line).items():
             if isinstance(address, str):
                 host, _, port = address.rpartition(":")
@@ -72,11 +76,12 @@ class Service:
         """Wait until the process is gone."""
         await self._process.wait()
 
-    async def failure(self) -> str:
-        """Why it has gone, after its log."""
+    async def failure(self) -> DemoError:
+        """Why it has gone."""
         code = await self._process.wait()
         lines = self._log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-        return "\n".join([*lines, f"the exchange stopped with exit code {code}"])
+        how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+        return DemoError(f"the exchange ended with {how}", "\n".join(lines))
 
     async def stop(self) -> None:
         """As Ctrl-C would, and by force only if that does not help."""

@@ -179,6 +179,7 @@ def heat(title: str, text: str, expr: str, *, unit: str, size: tuple[int, int]) 
 def rows(title: str, text: str, key: str, *columns: Series, size: tuple[int, int], no_value: str) -> table.Panel:
     """A table with one row for each value of the label ``key`` and one column for each query, which keeps only it."""
     panel = _head(table.Panel(), title, text, no_value, size).unit("short").show_header(True)
+    panel = panel.align(c.FieldTextAlignment.AUTO).inspect(False).cell_options(c.TableAutoCellOptions())
     names = {f"Value #{chr(ord('A') + place)}": column.name for place, column in enumerate(columns)}
     for place, column in enumerate(columns):
         query = _query(Series(column.expr, ""), place, instant=True).format(PromQueryFormat.TABLE)

@@ -72,6 +72,11 @@ def test_each_alert_says_how_bad_it_is_and_what_to_do(alert: dict[str, Any]) -> 
     assert alert["annotations"]["action"].endswith((".", "."))
 
 
+def test_the_readme_lists_the_alerts_with_their_severities() -> None:
+    listed = re.findall(r"^\| `(Venue\w+)` \| (\w+) \|", (promql.PROMETHEUS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted((alert["alert"], alert["labels"]["severity"]) for alert in promql.rules("alert"))
+
+
 def test_both_ways_to_name_the_target_are_there() -> None:
     """The local one is where `venue serve` listens without a configuration."""
     from venue.config import Http

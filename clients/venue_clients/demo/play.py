@@ -133,10 +133,10 @@ class Demo:
             finally:
                 await writing
 
-        text = f"starting an exchange for {what.title} (the first start compiles for half a minute)"
+        compiles = "the first start compiles for about half a minute"
         if not self._screen.moves:
-            self._screen.say(text)
-        await self._while_waiting(text, both())
+            self._screen.say(f"starting an exchange for {what.title}; {compiles}")
+        await self._while_waiting(f"starting an exchange; {compiles}", both())
 
     async def _while_waiting(self, text: str, work: Awaitable[T]) -> T:
         """Wait with something to look at. Raises Stopped."""
@@ -167,6 +167,7 @@ class Demo:
             await self._pause(0.02)
         if self._stopping.is_set():
             raise Stopped
+        await self._settle(stage)
         players.start_trading()
         await self._watch_for(stage, seconds)
 
@@ -211,7 +212,7 @@ class Demo:
     # --- end ------------------------------------------------------------------------------------------------------
 
     async def _settle(self, stage: Stage) -> None:
-        """Figures that have everything in them."""
+        """Wait until the exchange has taken in, and the figures show, all that has been sent so far."""
         until_s = time.monotonic() + SETTLE_S
         sent = stage.players.replay.stats.messages
         while time.monotonic() < until_s:

@@ -24,9 +24,8 @@ WIDTH: Final = 80
 
 
 def output() -> Console:
-    """Standard output: with colours on a terminal, plain and of a fixed width elsewhere."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH)
+    """Standard output: with colours on a terminal, plain elsewhere; wide enough for the tables, whatever it is."""
+    return Console(highlight=False, width=max(WIDTH, Console().width) if sys.stdout.isatty() else WIDTH)
 
 
 def print_report(console: Console, watch: Watch, tape: Tape, roles: Mapping[str, str], sent: int | None) -> None:

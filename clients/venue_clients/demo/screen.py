@@ -104,7 +104,7 @@ def _progress(moment: Moment) -> RenderableType:
         done = min(moment.elapsed_s, moment.seconds)
         row.add_row(
             Text.assemble((minutes(done), "bold"), (f" of {minutes(moment.seconds)}", "dim")),
-            ProgressBar(total=moment.seconds, completed=done, width=23),
+            ProgressBar(total=moment.seconds, completed=done, width=23, complete_style="cyan", finished_style="cyan"),
             recorded,
         )
     return row
@@ -114,9 +114,9 @@ def _flow(moment: Moment) -> RenderableType:
     watch, figures = moment.watch, moment.watch.latest
     gaps, lost = figures.total("venue_feed_gaps_total"), figures.total("venue_feed_missing_messages_total")
     table = Table.grid(padding=(0, 3))
-    table.add_column(style="bold cyan", width=12)
+    table.add_column(style="bold cyan", width=12, no_wrap=True)
     for _ in range(3):
-        table.add_column(justify="right", width=16)
+        table.add_column(justify="right", width=16, no_wrap=True)
     table.add_row(
         "feed",
         f"{watch.rate('venue_feed_messages_total'):,.0f} messages/s",
@@ -145,9 +145,9 @@ RECENT: Final = {"p50": "0.5", "p99": "0.99", "max": "1"}
 
 def _stocks(moment: Moment) -> RenderableType:
     table = Table.grid(padding=(0, 3))
-    table.add_column(style="bold", width=12)
+    table.add_column(style="bold", width=12, no_wrap=True)
     for _ in range(3):
-        table.add_column(justify="right", width=16)
+        table.add_column(justify="right", width=16, no_wrap=True)
     table.add_row(*(Text(head, style="dim") for head in ("", "bid", "ask", "the maker holds")))
     for symbol, touch, inventory in moment.stocks[:STOCKS_SHOWN]:
         bid = f"{touch.bid_size:,} × {dollars(touch.bid)}" if touch.bid else "–"

@@ -107,5 +107,6 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """In the new process: SIGTERM comes when the demo dies, however it dies (prctl(2))."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """In the new process: SIGTERM comes when the demo dies, however it dies (prctl(2), which only Linux has)."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

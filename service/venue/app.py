@@ -18,7 +18,6 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -28,6 +27,7 @@ import numpy as np
 import uvloop
 
 from venue import config as configuration
+from venue.compiling import compile_kernels
 from venue.config import Config, ConfigError
 from venue.engine import books, events, loop, records, ring, system
 from venue.engine.link import Link
@@ -221,21 +221,6 @@ def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...])
             row[limit] = getattr(account.limits, limit)
         row["killed"] = account.limits.kill_switch
         row["self_match"] = SELF_MATCH[account.self_match]
-
-
-def compile_kernels(exchange: Exchange) -> None:
-    """Have every kernel ready before the first message; all of it comes from the disk cache but for the first time."""
-    begun = time.monotonic()
-    steps: dict[str, Callable[[], None]] = {
-        "matching": lambda: loop.warm_up(exchange.matcher),
-        "orders": exchange.gateway.warm_up,
-    }
-    if exchange.feed is not None:
-        steps["feed"] = exchange.feed.warm_up
-    for name, step in steps.items():
-        log.debug("compiling", extra={"part": name})
-        step()
-    log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 1)})
 
 
 # --- life ---------------------------------------------------------------------------------------------------------

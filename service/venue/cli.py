@@ -66,6 +66,7 @@ COMMANDS = {
         "Make up a Nasdaq day: an ITCH 5.0 BinaryFILE with the message mix of a real one.",
     ),
     "bench": Command("venue.bench.commands:app", SERVICE, "Measure it."),
+    "warm-up": Command("venue.warm_up:warm_up", SERVICE, "Compile the kernels now, so that the next start is quick."),
     "hash-password": Command(
         "venue.cli:hash_password", SERVICE, "Turn a password into the line that goes into the configuration."
     ),

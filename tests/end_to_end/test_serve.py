@@ -244,11 +244,13 @@ def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 def test_a_stop_while_kernels_are_compiled_is_clean(tmp_path: Path, number: signal.Signals) -> None:
     """The compile cache is empty, so that this would take half a minute."""
     with serving(*ANY_PORTS, VENUE_CACHE_DIR=str(tmp_path)) as service:
-        wait_until(lambda: service.page is not None, "a counters page")
+        assert service.process.stderr is not None
+        line = json.loads(service.process.stderr.readline())
+        assert line["event"] == "compiling the kernels: none yet for this version and this CPU"
         path = service.page
         assert path is not None
         page = counters_page.open_read_only(path)
-        wait_until(lambda: page.state is State.COMPILING, "compiling")
+        assert page.state is State.COMPILING
         service.process.send_signal(number)
         code, out, err = service.finish()
         assert (code, out, err) == (0, "", "")

@@ -125,7 +125,9 @@ def test_another_source_or_another_setting_means_another_cache(tmp_path: Path, m
     digests.add(kernel.sources_digest())
     monkeypatch.setenv("NUMBA_BOUNDSCHECK", "other")
     digests.add(kernel.sources_digest())
-    assert len(digests) == 5
+    monkeypatch.setattr(kernel.settings, "CPU_NAME", "generic")
+    digests.add(kernel.sources_digest())
+    assert len(digests) == 6
 
 
 def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
@@ -136,6 +138,38 @@ def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(
     monkeypatch.setenv("VENUE_CACHE_DIR", str(blocked))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert kernel.cache_folder().parent.parent == tmp_path
+
+
+def test_a_cache_that_can_only_be_read_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose image holds the kernels and whose file system is read-only."""
+    monkeypatch.setenv("VENUE_CACHE_DIR", str(tmp_path / "image"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    filled = kernel.cache_folder() / "engine_0123"
+    filled.mkdir()
+    (filled / "loop.run-1.nbc").write_bytes(b"code")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    folder = kernel.cache_folder()
+    assert folder.parent.parent == tmp_path
+    assert (folder / "engine_0123" / "loop.run-1.nbc").read_bytes() == b"code"
+    assert kernel.cache_folder() == folder
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("made_by_others", ["open to all", "a link"])
+def test_code_from_a_folder_that_others_can_write_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_by_others: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    theirs = tmp_path / f"venue-kernels-{os.getuid()}"
+    if made_by_others == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        theirs.symlink_to(tmp_path / "elsewhere")
+    else:
+        theirs.mkdir()
+        theirs.chmod(0o777)
+    folder = kernel.temporary_folder(tmp_path / "original")
+    assert theirs not in folder.parents
+    assert folder.parent.stat().st_mode & 0o077 == 0
 
 
 def test_importing_the_engine_is_enough_to_choose_the_cache(tmp_path: Path) -> None:

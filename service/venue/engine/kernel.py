@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import binding
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COMPILED_SOURCES = ("engine", "wire")
@@ -37,29 +40,52 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def sources_digest() -> str:
-    """A hash over all that decides a kernel's machine code, except the CPU, which is in Numba's own key."""
+    """A hash over all that decides a kernel's machine code: sources, versions, CPU, settings."""
     digest = hashlib.sha256()
     for folder in COMPILED_SOURCES:
         for path in sorted((PACKAGE / folder).rglob("*.py")):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
         digest.update(f"{package} {version(package)}\n".encode())
+    digest.update(f"{settings.CPU_NAME or binding.get_host_cpu_name()} {settings.CPU_FEATURES}\n".encode())
     digest.update(f"{sys.version}\n{os.environ.get('NUMBA_BOUNDSCHECK', '')}\n".encode())
     return digest.hexdigest()[:16]
 
 
 def cache_folder() -> Path:
-    """Where compiled code is kept: ``VENUE_CACHE_DIR``, the user's cache folder, or the temporary one."""
+    """Where compiled code is kept: ``VENUE_CACHE_DIR``, the user's cache folder, or the temporary one.
+
+    A folder that can only be read, as in a container, is copied to the temporary one: Numba reads its cache only where
+    it can write as well.
+    """
     user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     base = Path(os.environ.get("VENUE_CACHE_DIR") or user_cache / "venue")
     folder = base / "kernels" / sources_digest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(folder)
+        if os.access(folder, os.W_OK):
+            return folder
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"venue-kernels-{os.getuid()}" / sources_digest()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pass
+    return temporary_folder(folder)
+
+
+def temporary_folder(original: Path) -> Path:
+    """A private folder of the same name, with what the original one holds if there is one."""
+    base = Path(tempfile.gettempdir()) / f"venue-kernels-{os.getuid()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    status = base.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        base = Path(tempfile.mkdtemp(prefix="venue-kernels-"))  # never run code that somebody else may have put there
+    folder = base / original.name
+    if not folder.exists():
+        copy = Path(tempfile.mkdtemp(dir=base))
+        if original.is_dir():
+            shutil.copytree(original, copy, dirs_exist_ok=True)
+        try:
+            copy.rename(folder)  # complete or not at all
+        except OSError:  # another process was quicker
+            shutil.rmtree(copy)
     return folder
 
 
@@ -87,6 +113,12 @@ def part(function: Function) -> Function:
     """
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": False}
     return cast(Function, numba.njit(cache=True, **BASE, **options)(function))
+
+
+def compile_for(function: Callable[..., Any], *arguments: Any) -> None:
+    """Compile a kernel or a part for arguments like these, without calling it. Without JIT there is nothing to do."""
+    if JIT:
+        cast(Any, function).compile(tuple(map(numba.typeof, arguments)))
 
 
 def inlined(function: Function) -> Function:

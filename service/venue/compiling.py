@@ -1,0 +1,72 @@
+"""Having every kernel compiled before the first message.
+
+The first start of a version on a kind of CPU compiles them, which takes a while; later starts find them in the disk
+cache. Numba compiles on one thread at a time, so a first start has a second process help it: that one begins where
+this one would come last, and both find in the cache what the other has done. Neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from venue.engine import kernel, loop, orders
+
+if TYPE_CHECKING:
+    from venue.app import Exchange
+
+log = logging.getLogger("venue.app")
+
+
+def compile_kernels(exchange: Exchange) -> None:
+    """Have every kernel ready. Takes well under a second from the cache."""
+    begun = time.monotonic()
+    with help_for_first_start():
+        loop.warm_up(exchange.matcher)
+        exchange.gateway.warm_up()
+        if exchange.feed is not None:
+            exchange.feed.warm_up()
+    log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 1)})
+
+
+def compile_from_the_end(exchange: Exchange) -> None:
+    """What :func:`compile_kernels` comes to last: orders in the matching thread, then the codecs of both ports."""
+    matcher = exchange.matcher
+    for step in (orders.enter, orders.replace, orders.cancel, orders.modify):
+        kernel.compile_for(step, matcher.books, matcher.out, matcher.commands.records[0])
+    if exchange.feed is not None:
+        exchange.feed.warm_up()
+    exchange.gateway.warm_up()
+
+
+def is_first_start() -> bool:
+    """Whether the matching thread has still to be compiled."""
+    return kernel.JIT and not any(Path(kernel.settings.CACHE_DIR).glob("*/loop.run-*.nbi"))
+
+
+@contextlib.contextmanager
+def help_for_first_start() -> Iterator[None]:
+    """Say that this will take a while, and have a second process help, if there is a processor for it."""
+    if not is_first_start():
+        yield
+        return
+    log.info(
+        "compiling the kernels: none yet for this version and this CPU", extra={"cache": kernel.settings.CACHE_DIR}
+    )
+    if len(os.sched_getaffinity(0)) < 2:
+        yield
+        return
+    # in a group of its own: Ctrl-C in a terminal reaches only this process
+    helper = subprocess.Popen([sys.executable, "-P", "-m", "venue.warm_up"], stdin=subprocess.DEVNULL, process_group=0)
+    try:
+        yield
+    finally:
+        helper.terminate()
+        helper.wait()

@@ -191,14 +191,15 @@ def test_what_a_scrape_shows_of_a_trade(tmp_path: Path) -> None:
 
 def complaint(*arguments: str) -> str:
     """The one line that a service that cannot start says."""
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert (done.returncode, done.stdout) == (2, ""), done
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr.rstrip("\n")
+    with serving(*arguments) as service:
+        code, out, err = service.finish()
+        assert (code, out) == (2, ""), err
+        assert err.count("\n") == 1, err
+        assert service.page is None
+    return err.rstrip("\n")
 
 
 def test_a_busy_port_is_one_line() -> None:
-    before = pages.list_pages()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert complaint("--order-port", port, "--feed-port", "0", "--http-port", "0") == (
@@ -211,7 +212,6 @@ def test_a_busy_port_is_one_line() -> None:
         line = complaint("--order-port", "0", "--feed-port", port, "--http-port", "0")
         assert f"127.0.0.1:{port}" in line
         assert "in use" in line
-    assert len(pages.list_pages()) == len(before)
 
 
 CONFIGURATIONS = {

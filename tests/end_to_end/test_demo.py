@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +29,8 @@ class Run:
     def __init__(self, home: Path, *arguments: str) -> None:
         self.temporary = home / "tmp"
         self.temporary.mkdir()
-        self.pages_before = pages()
+        self.exchange = 0
+        self.seen = ""
         kernels = cache_folder().parent.parent
         environment = {
             name: value
@@ -50,34 +51,43 @@ class Run:
         self.watchdog = threading.Timer(STARTS_WITHIN_S, self.kill)
         self.watchdog.start()
 
-    def wait_for(self, pattern: str) -> str:
-        """The first line of standard error that matches."""
+    def started(self) -> Run:
+        """Wait until it has started its exchange, a child of it."""
+        self.wait_for("^starting an exchange")
+        tasks = Path("/proc", str(self.process.pid), "task").iterdir()
+        [self.exchange] = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        return self
+
+    def wait_for(self, pattern: str) -> None:
+        """Until a line of standard error matches."""
         assert self.process.stderr is not None
-        seen = []
         for line in self.process.stderr:
-            seen.append(line)
+            self.seen += line
             if re.search(pattern, line):
-                return line
-        raise AssertionError(f"no line with {pattern!r}: {seen}")
+                return
+        raise AssertionError(f"no line with {pattern!r}: {self.seen}")
 
     def interrupt(self) -> None:
         """As a terminal does: the whole group gets it."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def finish(self) -> tuple[int, str, str]:
+        """Exit code, standard output, standard error."""
         out, err = self.process.communicate()
-        return self.process.returncode, out, err
+        return self.process.returncode, out, self.seen + err
 
     def left_behind(self) -> list[str]:
-        """Processes of the group, files, counters pages whose owner has gone."""
-        left = [str(path) for path in self.temporary.iterdir()]
-        left += [str(page) for page in pages() - self.pages_before if not Path("/proc", owner_of(page)).exists()]
+        """Files, the exchange's counters page, processes of the group."""
+        left = [str(path) for path in [*self.temporary.iterdir(), *self.pages()]]
         try:
             os.killpg(self.process.pid, 0)
             left.append("processes")
         except ProcessLookupError:
             pass
         return left
+
+    def pages(self) -> list[Path]:
+        return list(private_folder().glob(f"{self.exchange}-*"))
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -89,16 +99,8 @@ class Run:
         self.process.communicate()
 
 
-def pages() -> set[Path]:
-    return set(private_folder().glob("*.page"))
-
-
-def owner_of(page: Path) -> str:
-    return page.name.partition("-")[0]
-
-
 @pytest.fixture
-def demo(tmp_path: Path) -> Iterator[object]:
+def demo(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
     def start(*arguments: str) -> Run:
@@ -121,7 +123,7 @@ def figures(report: str) -> dict[str, list[int]]:
 
 
 def test_a_demo_trades_reports_and_leaves_nothing_behind(demo) -> None:
-    run = demo("--seconds", "5")
+    run = demo("--seconds", "5").started()
     code, out, err = run.finish()
     assert code == 0, err
     assert "\x1b" not in out + err
@@ -148,7 +150,7 @@ def test_a_demo_trades_reports_and_leaves_nothing_behind(demo) -> None:
 
 
 def test_ctrl_c_on_the_way_reports_what_there_is_and_leaves_nothing_behind(demo) -> None:
-    run = demo("--seconds", "300")
+    run = demo("--seconds", "300").started()
     run.wait_for(r"^00:03 .* trades [1-9]")
     run.interrupt()
     code, out, err = run.finish()
@@ -159,37 +161,29 @@ def test_ctrl_c_on_the_way_reports_what_there_is_and_leaves_nothing_behind(demo)
 
 
 def test_ctrl_c_while_the_exchange_starts_stops_it_and_leaves_nothing_behind(demo) -> None:
-    run = demo()
-    run.wait_for("^starting an exchange")
+    run = demo().started()
     run.interrupt()
     code, out, err = run.finish()
-    assert (code, out, err) == (128 + signal.SIGINT, "", "stopped\n")
+    assert (code, out, err.splitlines()[1:]) == (128 + signal.SIGINT, "", ["stopped"])
     assert run.left_behind() == []
 
 
 def test_an_exchange_that_dies_is_one_clear_line_after_its_log(demo) -> None:
-    run = demo("--seconds", "300")
+    run = demo("--seconds", "300").started()
     run.wait_for(r"^00:03 ")
-    [exchange] = children_of(run.process.pid)
-    os.kill(exchange, signal.SIGKILL)
+    os.kill(run.exchange, signal.SIGKILL)
     code, out, err = run.finish()
     assert (code, out) == (1, "")
     assert err.splitlines()[-1] == "venue demo: the exchange ended with signal 9"
     assert '"event":"kernels ready"' in err
     assert "Traceback" not in err
-    page = [page for page in pages() if owner_of(page) == str(exchange)]
-    for each in page:  # what a crash leaves on purpose
-        each.unlink()
+    for page in run.pages():  # what a crash leaves on purpose
+        page.unlink()
     assert run.left_behind() == []
 
 
-def children_of(pid: int) -> list[int]:
-    tasks = Path("/proc", str(pid), "task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-
-
 def test_keep_goes_on_after_the_report_and_says_what_to_try(demo, tmp_path) -> None:
-    run = demo("--seconds", "1", "--keep")
+    run = demo("--seconds", "1", "--keep").started()
     run.wait_for(r"^00:06 .* feed [1-9]")  # longer than it was asked to play
     trying = re.compile(r"^    (.* trade buy AAPL 100 \d+\.\d+ --port \d+)$", re.MULTILINE)
     assert run.process.stdout is not None

@@ -83,7 +83,7 @@ class Visit:
 
     async def until(self, selector: str, text: str) -> None:
         """Wait until the element's text begins like this."""
-        begins = "([selector, text]) => document.querySelector(selector).innerText.trim().startsWith(text)"
+        begins = "([selector, text]) => document.querySelector(selector)?.innerText.trim().startsWith(text)"
         await self.page.wait_for_function(begins, arg=[selector, text])
 
     async def until_shown(self, selector: str) -> None:

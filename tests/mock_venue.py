@@ -151,7 +151,7 @@ class MadeUpFigures:
     def session(self, account: str, i: int) -> Json:
         on = not self.quiet and account != "LOADER"
         return {"account": account, "logged_in": on, "peer": f"127.0.0.1:5{i}118" if on else None,
-                "connected_at": self.started.isoformat() if on else None, "unsent_bytes": 0,
+                "connected_at": self.started.isoformat() if on else None, "unsent_bytes": 0, "killed": False,
                 "sequence": self.orders * on, "messages_in": self.orders // 3 * on, "open_orders": 2 * on,
                 "open_shares": 600 * on, "open_notional": f"{113_700 * on}.0000"}  # fmt: skip
 

@@ -32,8 +32,8 @@
 
 /**
  * @typedef {{account: string, logged_in: boolean, peer: string | null, connected_at: string | null,
- *   unsent_bytes: number, sequence: number, messages_in: number, open_orders: number, open_shares: number,
- *   open_notional: string}} Session
+ *   killed: boolean, unsent_bytes: number, sequence: number, messages_in: number, open_orders: number,
+ *   open_shares: number, open_notional: string}} Session
  */
 
 /**

@@ -50,7 +50,7 @@ function row() {
 function showSession(row, session) {
   row.dataset.connected = session.logged_in ? "yes" : "no";
   setText(row.children[0], session.account);
-  setText(row.children[1], session.logged_in ? "● yes" : "○ no");
+  setText(row.children[1], connection(session));
   setText(row.children[2], session.peer ?? "–");
   const figures = [
     session.messages_in,
@@ -63,4 +63,10 @@ function showSession(row, session) {
   figures.forEach((value, i) =>
     setFigure(row.children[3 + i].children[0], value, (number) => integer(Number(number))),
   );
+}
+
+/** @param {Session} session */
+function connection({ logged_in, killed }) {
+  if (killed) return logged_in ? "■ killed" : "■ killed, gone";
+  return logged_in ? "● yes" : "○ no";
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import json
 import logging
@@ -32,10 +33,12 @@ from venue.config import Config, ConfigError
 from venue.engine import books, events, loop, records, ring, system
 from venue.engine.link import Link
 from venue.feed import Feed
+from venue.feed_clock import FeedClock
 from venue.feed_sockets import FeedSockets, open_feed_sockets
 from venue.gateway import Gateway
 from venue.instruments import Instruments
-from venue.telemetry import launch
+from venue.operator_mailbox import OperatorMailbox
+from venue.telemetry import launch, live_memory
 from venue.telemetry.page import Page, State
 from venue.telemetry.page import create as create_page
 
@@ -85,16 +88,15 @@ class Sockets:
 class Telemetry:
     """The process that serves the page. Should it end, another one takes its place."""
 
-    def __init__(self, page: Page, listening: socket.socket) -> None:
-        self.page = page
-        self.listening = listening
-        self.process = launch(page.path, listening)
+    def __init__(self, page: Page, listening: socket.socket, operator_token_hash: str) -> None:
+        self._launch = functools.partial(launch, page.path, listening, operator_token_hash)
+        self.process = self._launch()
 
     def keep_running(self) -> None:
         code = self.process.poll()
         if code is not None:
             log.error("the telemetry process ended; starting another", extra={"exit_code": code})
-            self.process = launch(self.page.path, self.listening)
+            self.process = self._launch()
 
     def stop(self) -> None:
         self.process.terminate()
@@ -115,6 +117,8 @@ class Exchange:
     matcher: loop.Matcher
     gateway: Gateway
     feed: Feed | None
+    operator: OperatorMailbox
+    market_offset_ns: int
 
 
 def serve(config: Config) -> int:
@@ -124,7 +128,7 @@ def serve(config: Config) -> int:
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
     sockets = open_sockets(config)
     page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
-    telemetry = Telemetry(page, sockets.http)
+    telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
     try:
         exchange = assemble(config, page)
         page.set_state(State.COMPILING)
@@ -192,6 +196,7 @@ def assemble(config: Config, page: Page) -> Exchange:
     sleep_on, wake_matcher = system.wake_pair()
     event_wake, wake_loop = system.wake_pair()
     set_limits(page.exposures, config.accounts)
+    memory = live_memory.create(page.path, engine.instruments)
     state = books.create(
         instruments=engine.instruments,
         accounts=page.exposures[: len(config.accounts)],
@@ -200,17 +205,19 @@ def assemble(config: Config, page: Page) -> Exchange:
         user_refs=engine.orders_per_account,
         mode=MODES[engine.mode],
         counters=page.matcher,
+        live=memory.live,
     )
     outbox = events.create_outbox(answers, wake_loop)
-    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], sleep_on)
-    instruments = Instruments(engine.instruments)
+    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], sleep_on, memory.live)
+    instruments = Instruments(engine.instruments, (memory.symbols, memory.count))
     for symbol in config.instruments.symbols:
         instruments.add(symbol)
     link = Link(commands, answers, wake_matcher, event_wake)
     offset_ns = market_offset_ns()
     gateway = Gateway(link, page, instruments, config.accounts, config.orders, offset_ns)
     feed = Feed(link, page, instruments, config.feed, offset_ns) if config.has_feed else None
-    return Exchange(page, link, instruments, matcher, gateway, feed)
+    operator = OperatorMailbox(page, memory.requests, gateway)
+    return Exchange(page, link, instruments, matcher, gateway, feed, operator, offset_ns)
 
 
 def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...]) -> None:
@@ -243,7 +250,7 @@ async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int
     running.set_exception_handler(fail)
     matching = start_matching(exchange.matcher)
     await open_doors(exchange, sockets)
-    beating = asyncio.create_task(beat(exchange.page, telemetry))
+    beating = asyncio.create_task(beat(exchange, telemetry))
     gc.collect()
     gc.freeze()  # what is here now lives as long as the process: no collection has to look at it again
     exchange.page.set_state(State.READY)
@@ -277,10 +284,13 @@ def announce(addresses: dict[str, str]) -> None:
     log.info("ready", extra=addresses)
 
 
-async def beat(page: Page, telemetry: Telemetry) -> None:
-    """Show in the counters page that the loop runs, and see to it that somebody serves the page."""
+async def beat(exchange: Exchange, telemetry: Telemetry) -> None:
+    """Show in the counters page that the loop runs, do what the operator asks, and see to it that somebody serves."""
+    feed_clock = FeedClock(exchange.page)
     while True:
-        page.beat()
+        exchange.page.beat()
+        feed_clock.update(time.monotonic_ns() + exchange.market_offset_ns)
+        exchange.operator.poll()
         telemetry.keep_running()
         await asyncio.sleep(BEAT_S)
 

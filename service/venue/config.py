@@ -80,10 +80,13 @@ class Feed(_Section, frozen=True, kw_only=True):
 
 
 class Http(_Section, frozen=True, kw_only=True):
-    """The telemetry process: /metrics, /healthz, /readyz and the page."""
+    """The telemetry process: the page, the API, /metrics, /healthz, /readyz. Reading needs no token."""
 
     host: str = "127.0.0.1"
     port: Port = 26_480
+    operator_token_hash: str = ""
+    """Of the token that whoever changes anything has to show, as `venue hash-password` prints it; empty = nobody can.
+    Another address than loopback needs one."""
 
 
 class Engine(_Section, frozen=True, kw_only=True):
@@ -264,6 +267,7 @@ def check(config: Config) -> None:
             f"orders.host: {config.orders.host} can be reached from outside, and the password of account "
             f"{demo.username} is public: configure [[accounts]] of your own first"
         )
+    _check_operator(config.http)
 
 
 def _check_sockets(config: Config) -> None:
@@ -280,6 +284,19 @@ def _check_sockets(config: Config) -> None:
         "up to 10 letters and digits, or nothing",
         config.orders.session,
     )
+
+
+def _check_operator(http: Http) -> None:
+    if http.operator_token_hash:
+        try:
+            passwords.check(http.operator_token_hash)
+        except ValueError as error:
+            raise ConfigError(f"http.operator_token_hash: {error}; `venue hash-password` makes one") from None
+    elif not is_loopback(http.host):
+        raise ConfigError(
+            f"http.host: {http.host} can be reached from outside: set http.operator_token_hash first, as "
+            "`venue hash-password` prints it"
+        )
 
 
 def _check_feed(feed: Feed) -> None:

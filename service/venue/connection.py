@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -56,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self.session = ServerSession(now)
         self.peer = "?"
         self.host = "?"
+        self.connected_at_ns = time.time_ns()
         self.account = NOBODY
         self.stream: Stream | None = None
         self.end_reason = ""
@@ -148,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         if gateway.service_waits:
             gateway.wait_for_room(self)
             return
-        stop, used, _ = order_decoder.decode(
+        stop, used, count = order_decoder.decode(
             gateway.inbound,
             self._buffer,
             self._start,
@@ -160,6 +162,7 @@ class Connection(asyncio.BufferedProtocol):
             gateway.command_wake,
         )
         self._start += used
+        gateway.messages_in[self.account] += count
         if stop == order_decoder.RING_FULL:
             gateway.wait_for_room(self)
         elif stop == order_decoder.SESSION:

@@ -26,6 +26,7 @@ from venue.authentication import Authenticator, Rejections
 from venue.config import Account, Orders
 from venue.connection import NOBODY, Connection
 from venue.engine import counters, order_decoder, order_encoder, ring
+from venue.engine.counters import PEER_BYTES
 from venue.engine.link import Link
 from venue.engine.records import CANCEL_ALL, COMMAND, DAY_EVENT, SET_KILL_SWITCH
 from venue.instruments import Instruments
@@ -71,6 +72,8 @@ class Gateway:
         self.store = Store(len(accounts), settings.max_store_bytes // len(accounts))
         self.closed_accounts = [False] * len(accounts)
         """Accounts that have used up their store: they may read, but send no more orders."""
+        self.messages_in = [0] * len(accounts)
+        """Order messages taken from each account."""
         self.connections: set[Connection] = set()
         self._live: list[Connection | None] = [None] * len(accounts)
         self._accounts = accounts
@@ -128,6 +131,10 @@ class Gateway:
         """System Event E to every account."""
         for account in range(len(self._accounts)):
             self._command(DAY_EVENT, account, ord("E"))
+
+    def set_kill_switch(self, account: int, on: bool) -> None:
+        """Cancel all orders of an account and let it enter none, or let it trade again."""
+        self._command(SET_KILL_SWITCH, account, int(on))
 
     async def stop(self) -> None:
         """Write what is there, End of Session to everyone, and close; a client that does not read is cut after
@@ -324,7 +331,7 @@ class Gateway:
         stream = self.store.streams[account]
         fields = {"account": self._accounts[account].username, "bytes": stream.size_bytes, "messages": stream.count}
         log.error("session store nearly full: the account's orders are canceled, and no more are taken", extra=fields)
-        self._command(SET_KILL_SWITCH, account, 1)
+        self.set_kill_switch(account, True)
 
     # --- figures ------------------------------------------------------------------------------------------------------
 
@@ -340,5 +347,10 @@ class Gateway:
         self.counters["sessions"] = sum(logged_in)
         self.counters["send_buffer_bytes"] = sum(c.transport.get_write_buffer_size() for c in self.connections)
         self.counters["store_bytes"] = self.store.size_bytes
-        self._account_rows["logged_in"] = logged_in
-        self._account_rows["unsent_bytes"] = [0 if c is None else c.unsent_bytes() for c in self._live]
+        rows = self._account_rows
+        rows["logged_in"] = logged_in
+        rows["unsent_bytes"] = [0 if c is None else c.unsent_bytes() for c in self._live]
+        rows["sequence"] = [stream.count for stream in self.store.streams]
+        rows["messages_in"] = self.messages_in
+        rows["connected_at_ns"] = [0 if c is None else c.connected_at_ns for c in self._live]
+        rows["peer"] = [b"" if c is None else c.peer.encode("ascii", "replace")[:PEER_BYTES] for c in self._live]

@@ -20,14 +20,20 @@ LOCATES: Final = 1 << 16
 
 
 class Instruments:
-    """The registry. ``capacity`` is how many instruments there can ever be (1 to ``MAX_INSTRUMENTS``)."""
+    """The registry. ``capacity`` is how many instruments there can ever be (1 to ``MAX_INSTRUMENTS``).
 
-    def __init__(self, capacity: int) -> None:
+    ``memory`` is where symbols (uint8 [capacity, 8], blanks) and their count (int64 [1], 0) are kept if others look
+    at them.
+    """
+
+    def __init__(self, capacity: int, memory: tuple[Array, Array] | None = None) -> None:
         if not 1 <= capacity <= MAX_INSTRUMENTS:
             raise ValueError(f"there can be 1 to {MAX_INSTRUMENTS} instruments, not {capacity}")
         self.capacity = capacity
-        self.count = 0
-        self.symbols: Array = np.full((capacity, SYMBOL_BYTES), ord(" "), np.uint8)
+        if memory is None:
+            memory = np.full((capacity, SYMBOL_BYTES), ord(" "), np.uint8), np.zeros(1, np.int64)
+        self._count: Array = memory[1]
+        self.symbols: Array = memory[0]
         """[instrument, 8] bytes as they stand on the wire."""
         self.locates: Array = np.full(LOCATES, NONE, np.int32)
         """[Stock Locate] instrument, ``NONE`` or ``IGNORED``.
@@ -37,6 +43,11 @@ class Instruments:
         """
         self.table: Array = symbols.create(capacity)
         """From symbol to instrument, for :func:`venue.engine.symbols.find`."""
+
+    @property
+    def count(self) -> int:
+        """How many instruments there are."""
+        return int(self._count[0])
 
     @property
     def full(self) -> bool:
@@ -57,7 +68,7 @@ class Instruments:
         instrument = self.count
         self.symbols[instrument, : len(symbol)] = np.frombuffer(symbol.encode("ascii"), np.uint8)
         symbols.insert(self.table, symbols.key_of(symbol), instrument)
-        self.count += 1
+        self._count[0] += 1
         if self.full:
             self.locates[0] = IGNORED
         return instrument

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,6 +26,8 @@ PROMETHEUS_ACCEPTS = (
     "application/openmetrics-text;version=1.0.0;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,"
     "text/plain;version=1.0.0;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
+
+TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 
 OWNER = """
 import socket, sys
@@ -121,13 +124,16 @@ def test_healthy_needs_a_heartbeat_once_it_is_ready(telemetry: Telemetry) -> Non
     assert telemetry.get("/healthz")[::2] == (200, "ok\n")
 
 
-def test_the_index_names_the_pages_and_the_rest_is_not_found(telemetry: Telemetry) -> None:
+def test_the_page_and_its_files_are_served_and_the_rest_is_not_found(telemetry: Telemetry) -> None:
     status, content_type, text = telemetry.get("/")
     assert (status, content_type) == (200, "text/html; charset=utf-8")
-    for path in ("/metrics", "/healthz", "/readyz"):
-        assert f'href="{path}"' in text
-    assert "<b>starting</b>" in text
-    assert telemetry.get("/../../etc/passwd")[0] == 404
+    files = re.findall(r'(?:src|href)="(web/[^"]+)"', text)
+    assert {name.rpartition(".")[2] for name in files} == {"js", "css", "svg"}
+    for name in files:
+        status, content_type, _ = telemetry.get(f"/{name}")
+        assert (status, content_type.partition(";")[0]) == (200, TYPES[name.rpartition(".")[2]])
+    for path in ("/../../etc/passwd", "/web/..%2fserver.py", "/web/server.py", "/web/none.js", "/web/"):
+        assert telemetry.get(path)[0] == 404, path
     assert telemetry.get("/metrics", method="DELETE")[0] == 405
     assert telemetry.get("/metrics", method="HEAD")[::2] == (200, "")
 

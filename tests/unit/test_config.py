@@ -79,7 +79,7 @@ def test_a_session_without_a_name_gets_one_from_the_time_of_the_start() -> None:
     ("text", "line"),
     [
         ("[order]", "order: unknown key; known here are orders, feed, http, engine, instruments, accounts"),
-        ("[http]\nprot = 1", "http.prot: unknown key; known here are host, port"),
+        ("[http]\nprot = 1", "http.prot: unknown key; known here are host, port, operator_token_hash"),
         ("[orders]\nport = 'x'", "orders.port: expected a whole number, not text"),
         ("[orders]\nport = true", "orders.port: expected a whole number, not true or false"),
         ("[orders]\nport = 26400.5", "orders.port: expected a whole number, not a fraction"),
@@ -89,6 +89,11 @@ def test_a_session_without_a_name_gets_one_from_the_time_of_the_start() -> None:
         ("[orders]\nhost = ''", "orders.host: expected an address to listen on, such as 127.0.0.1, not ''"),
         ("[orders]\nsession = 'A B'", "orders.session: expected up to 10 letters and digits, or nothing, not 'A B'"),
         ("[orders]\nport = 7\n[http]\nport = 7", "http.port: 7 is taken by orders.port; both are TCP"),
+        (
+            "[http]\noperator_token_hash = 'secret'",
+            "http.operator_token_hash: no password hash: expected scrypt$cost$block$parallelism$salt$key; "
+            "`venue hash-password` makes one",
+        ),
         ("[engine]\nmode = 'x'", 'engine.mode: expected "consume" or "match" or "passive", not \'x\''),
         ("[engine]\nevent_ring = 1000", "engine.event_ring: expected a power of two, not 1000"),
         ("[engine]\ncommand_ring = 0", "engine.command_ring: expected a whole number >= 64"),
@@ -153,8 +158,18 @@ def test_files_that_are_none_are_one_line_that_names_the_file(tmp_path: Path) ->
 def test_accounts_that_everyone_knows_stay_on_this_host(host: str) -> None:
     with pytest.raises(ConfigError, match=r"orders\.host: .* the password of account TRADER is public"):
         config.override(Config(), host=host)
-    own = parse(account())
+    own = parse(account() + f'[http]\noperator_token_hash = "{HASH}"')
     assert config.override(own, host=host).orders.host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "exchange.example"])
+def test_a_page_that_others_can_reach_needs_an_operator_token(host: str) -> None:
+    own = parse(account())
+    assert config.override(own, http_port=0).http.host == "127.0.0.1"
+    with pytest.raises(ConfigError, match=r"^http\.host: .* set http\.operator_token_hash first"):
+        config.override(own, host=host)
+    with pytest.raises(ConfigError, match=r"^http\.host: "):
+        parse(account() + f'[http]\nhost = "{host}"')
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])

@@ -84,6 +84,12 @@ def store_release(array: Array, index: int, value: int) -> None:
     array[index] = _signed(value)
 
 
+@lowered_by(_store_release)
+def store_release_first(array: Array, index: int, value: int) -> None:
+    """The same for the first field, an int64, of the record ``array[index]``."""
+    array[index][0] = _signed(value)
+
+
 def _fence(typing: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("seq_cst")

@@ -14,22 +14,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from venue.engine import index, memory
-from venue.engine.atomics import move, outlined
+from venue.engine import index, live_records, memory
+from venue.engine.atomics import move, outlined, store_release_first
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
-from venue.engine.records import (
-    BOOK,
-    BUY,
-    FILL,
-    LEVEL,
-    ORDER,
-    POSITION,
-    RECORDED,
-    SIDE,
-    Array,
-    aligned,
-)
+from venue.engine.live_records import Live
+from venue.engine.records import BUY, FILL, LEVEL, ORDER, POSITION, RECORDED, Array, aligned
 
 # words of Books.state
 PRIORITY: Final = 0  # the next order's place in time
@@ -39,6 +29,7 @@ MODE: Final = 3
 HISTORY_LOST: Final = 4  # 1: messages of this feed session were lost, or it was joined late
 ORDER_POOL: Final = 8
 LEVEL_POOL: Final = 16
+SHOWN_POOL: Final = 20
 LADDERS: Final = 24
 STATE_WORDS: Final = 24 + memory.FREE_LIST_WORDS
 
@@ -51,8 +42,8 @@ class Books(NamedTuple):
 
     orders: Array  # [order_capacity + 1] ORDER
     levels: Array  # [level_capacity + 1] LEVEL
-    sides: Array  # [2 * instruments] SIDE
-    books: Array  # [instruments] BOOK
+    sides: Array  # [2 * instruments] SIDE, seen from outside
+    books: Array  # [instruments] BOOK, seen from outside
     ladders: Array  # int64 words of all ladders
     references: Array  # index of the recorded orders by reference
     user_refs: Array  # [accounts * 2^k] int32: slot of the account's live order whose UserRefNum has these low bits
@@ -61,6 +52,8 @@ class Books(NamedTuple):
     fills: Array  # [order_capacity + 1] FILL: what the order at hand met, one line a resting order
     state: Array  # [STATE_WORDS] int64
     counters: Array  # [1] MATCHER, in the counters page
+    tape: Array  # [2^k] TAPE: the last trades, seen from outside
+    shown: Array  # [n + 1] SHOWN_ORDER: copies of own orders, seen from outside
 
 
 def create(
@@ -72,11 +65,12 @@ def create(
     user_refs: int,
     mode: int,
     counters: Array | None = None,
+    live: Live | None = None,
 ) -> Books:
     """Empty books for the ``accounts`` (ACCOUNT records with their limits set).
 
     ``orders`` and ``levels`` are capacities; ``user_refs`` (a power of two) is how far apart the UserRefNums of an
-    account's live orders may be.
+    account's live orders may be. ``live`` are zeroed arrays that others look at, for as many instruments.
     """
     if user_refs & (user_refs - 1):
         raise ValueError(f"user_refs must be a power of two, not {user_refs}")
@@ -85,14 +79,15 @@ def create(
     state[PRIORITY] = 1
     memory.reset_pool(state, ORDER_POOL)
     memory.reset_pool(state, LEVEL_POOL)
+    memory.reset_pool(state, SHOWN_POOL)
     memory.reset_free_list(state, LADDERS)
-    books = aligned(instruments, BOOK)
-    books["state"] = ord("T")
+    live = live or live_records.create_private(instruments)
+    live.books["state"] = ord("T")
     made = Books(
         orders=aligned(orders + 1, ORDER),
         levels=aligned(levels + 1, LEVEL),
-        sides=aligned(2 * instruments, SIDE),
-        books=books,
+        sides=live.sides,
+        books=live.books,
         ladders=aligned(4 * levels + 64 * instruments, np.dtype("<i8")),
         references=index.create(orders),
         user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),
@@ -101,6 +96,8 @@ def create(
         fills=aligned(orders + 1, FILL),
         state=state,
         counters=aligned(1, MATCHER) if counters is None else counters,
+        tape=live.tape,
+        shown=live.shown,
     )
     made.counters["order_capacity"] = orders
     made.counters["level_capacity"] = levels
@@ -187,6 +184,7 @@ def add_level(b: Books, row: Array, position: int, key: int, price: int) -> int:
     move(words, block + position + 1, block + position, count - position)
     words[block + position] = (key << 32) | level
     row["count"] = count + 1
+    row["best"] = words[block + count] >> 32
     new = b.levels[level]
     new["shares"] = 0
     new["price"] = price
@@ -206,6 +204,8 @@ def drop_level(b: Books, row: Array, position: int) -> None:
     count = int(row["count"]) - 1
     move(words, block + position, block + position + 1, count - position)
     row["count"] = count
+    if count > 0:
+        row["best"] = words[block + count - 1] >> 32
 
 
 @verb
@@ -213,6 +213,42 @@ def take_place_in_time(b: Books, order: Array) -> None:
     """Let an order be the latest of all."""
     order["priority"] = b.state[PRIORITY]
     b.state[PRIORITY] += 1
+
+
+# --- what others see of own orders --------------------------------------------------------------------------------
+
+
+@part
+def show(b: Books, slot: int) -> None:
+    """Copy an own order that has joined its queue to where others see it, if there is room."""
+    outlined()
+    order = b.orders[slot]
+    place = memory.allocate(b.shown, b.state, SHOWN_POOL)
+    order["displayed"] = place
+    if place == 0:
+        return
+    row = b.shown[place]
+    row["open"] = order["open"]
+    row["price"] = order["price"]
+    row["user_ref"] = order["user_ref"]
+    row["instrument"] = order["instrument"]
+    row["account"] = order["account"]
+    row["side"] = order["side"]
+    row["wire_side"] = order["wire_side"]
+    row["tif"] = order["tif"]
+    row["capacity"] = order["capacity"]
+    store_release_first(b.shown, place, int(order["reference"]))
+
+
+@verb
+def hide(b: Books, slot: int) -> None:
+    """An own order leaves its queue: its copy goes, too."""
+    order = b.orders[slot]
+    place = int(order["displayed"])
+    if place != 0:
+        b.shown[place]["reference"] = 0
+        memory.deallocate(b.shown, b.state, SHOWN_POOL, place)
+        order["displayed"] = 0
 
 
 # --- queues -------------------------------------------------------------------------------------------------------
@@ -255,6 +291,7 @@ def join(b: Books, slot: int) -> bool:
     if int(order["account"]) != RECORDED:
         queue["own"] += 1
         row["own"] += 1
+        show(b, slot)
     return True
 
 
@@ -278,6 +315,7 @@ def unlink(b: Books, slot: int) -> int:
     if int(order["account"]) != RECORDED:
         queue["own"] -= 1
         b.sides[2 * int(order["instrument"]) + int(order["side"])]["own"] -= 1
+        hide(b, slot)
     order["level"] = 0
     return int(queue["count"])
 
@@ -298,6 +336,8 @@ def reduce(b: Books, slot: int, shares: int) -> None:
     order = b.orders[slot]
     order["open"] -= shares
     b.levels[int(order["level"])]["shares"] -= shares
+    if int(order["account"]) != RECORDED:
+        b.shown[int(order["displayed"])]["open"] = order["open"]
 
 
 # --- own orders ---------------------------------------------------------------------------------------------------

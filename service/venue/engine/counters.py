@@ -23,6 +23,7 @@ LINES: Final = 2
 ACCOUNTS: Final = 64
 """How many accounts the page has room for, in the order of the configuration."""
 NAME_BYTES: Final = 8
+PEER_BYTES: Final = 64
 
 I8 = np.int64
 
@@ -30,6 +31,7 @@ MATCHER: Final = np.dtype(
     [
         ("commands", I8),
         ("events", I8),
+        ("trades", I8),  # of clients and recorded: the number of the last one on the tape
         ("fills", I8),  # trades with at least one client order in them
         ("filled_shares", I8),
         ("filled_notional", I8),  # ticks of 1/10,000 USD times shares
@@ -92,6 +94,7 @@ FEED: Final = np.dtype(
         ("receive_buffer_bytes", I8),  # gauge: size of the socket's buffer
         ("next_sequence", I8),  # gauge
         ("session_open", I8),  # gauge: 1 or 0
+        ("lag_ns", I8),  # gauge: how much further behind the clock than at best in this session
     ],
     align=True,
 )
@@ -128,6 +131,10 @@ ACCOUNT: Final = np.dtype(
         ("name", f"S{NAME_BYTES}"),  # empty: no account in this row or in any later one
         ("logged_in", I8),  # gauge: 1 or 0
         ("unsent_bytes", I8),  # gauge
+        ("sequence", I8),  # the number of the last message in its stream
+        ("messages_in", I8),
+        ("connected_at_ns", I8),  # gauge: wall clock, ns since 1970; 0 = not connected
+        ("peer", f"S{PEER_BYTES}"),  # its address and port; empty = not connected
     ],
     align=True,
 )

@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from venue.engine import memory, orders, recorded, ring, system
+from venue.engine import memory, orders, recorded, ring, showing, system
 from venue.engine.atomics import cpu_relax, load_acquire
 from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, RING_WAIT
 from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
+from venue.engine.live_records import Live, create_private
 from venue.engine.records import (
     ADD,
     CANCEL,
@@ -40,6 +41,7 @@ from venue.engine.records import (
     Array,
 )
 from venue.engine.ring import Ring
+from venue.engine.showing import Showing
 
 BATCH: Final = 64
 """Commands taken off the ring between two publications."""
@@ -51,8 +53,12 @@ ADAPTIVE: Final = 2
 SPINS_BEFORE_PARKING: Final = 20_000
 """Looks at an empty ring before the adaptive strategy sleeps: some 50 to 500 µs, depending on the core's pause."""
 
+SPINS_BEFORE_SHOWING: Final = 1_024
+"""A thread that spins for ever shows what it has done as often as that."""
+
 SLEEP_MS: Final = 100
-"""The longest sleep, after which the stop flag is looked at again."""
+"""The longest sleep, after which the stop flag and the wishes of those who look are looked at again."""
+NS_A_MS: Final = 1_000_000
 
 
 class Matcher(NamedTuple):
@@ -63,11 +69,21 @@ class Matcher(NamedTuple):
     commands: Ring
     histograms: Array  # [HISTOGRAMS, ROW] int64, in the counters page
     wait: Array  # [2] int64: the wait strategy, and the descriptor to sleep on
+    showing: Showing
 
 
-def create(books: Books, out: Outbox, commands: Ring, histograms: Array, wait: int, wake_descriptor: int) -> Matcher:
-    """A matcher that reads ``commands``; ``wake_descriptor`` is where its sleep is ended."""
-    return Matcher(books, out, commands, histograms, np.array([wait, wake_descriptor], np.int64))
+def create(
+    books: Books,
+    out: Outbox,
+    commands: Ring,
+    histograms: Array,
+    wait: int,
+    wake_descriptor: int,
+    live: Live | None = None,
+) -> Matcher:
+    """A matcher that reads ``commands``. ``wake_descriptor`` is where its sleep is ended; ``live`` as for the books."""
+    waiting = np.array([wait, wake_descriptor], np.int64)
+    return Matcher(books, out, commands, histograms, waiting, showing.create(live or create_private(len(books.books))))
 
 
 @inlined
@@ -87,8 +103,7 @@ def apply_recorded(b: Books, out: Outbox, command: Array, kind: int) -> None:
     elif kind == TRADE:
         recorded.hidden_trade(b, out, command)
     elif kind == CROSS:
-        if int(command["instrument"]) < len(b.books) and command["price"] > 0:
-            b.books[int(command["instrument"])]["last_price"] = command["price"]
+        recorded.cross(b, command)
     elif kind == TRADING_STATE:
         if int(command["instrument"]) < len(b.books):
             b.books[int(command["instrument"])]["state"] = command["detail"]
@@ -138,9 +153,9 @@ def note_gauges(m: Matcher) -> None:
     depth = ring.depth(m.commands)
     counters["command_ring_depth"] = depth
     counters["command_ring_high_water"] = max(depth, int(counters["command_ring_high_water"]))
-    live = int(m.books.state[ORDER_POOL + memory.IN_USE])
-    counters["live_orders"] = live
-    counters["orders_high_water"] = max(live, int(counters["orders_high_water"]))
+    standing = int(m.books.state[ORDER_POOL + memory.IN_USE])
+    counters["live_orders"] = standing
+    counters["orders_high_water"] = max(standing, int(counters["orders_high_water"]))
     levels = int(m.books.state[LEVEL_POOL + memory.IN_USE])
     counters["live_levels"] = levels
     counters["levels_high_water"] = max(levels, int(counters["levels_high_water"]))
@@ -151,12 +166,16 @@ def wait(m: Matcher, idle: int) -> int:
     """Spend a moment on an empty ring; gives back how often in a row that happened."""
     strategy = m.wait[0]
     if strategy == SPIN or (strategy == ADAPTIVE and idle < SPINS_BEFORE_PARKING):
+        if strategy == SPIN and idle & (SPINS_BEFORE_SHOWING - 1) == 0:
+            note_gauges(m)
+            showing.settle_down(m.books, m.showing, m.out.scratch)
         cpu_relax()
         return idle + 1
     note_gauges(m)
+    more_in_ns = showing.settle_down(m.books, m.showing, m.out.scratch)
     if ring.park(m.commands):
         m.books.counters[0]["parks"] += 1
-        system.sleep(m.wait[1], SLEEP_MS, m.out.scratch)
+        system.sleep(m.wait[1], min(SLEEP_MS, 1 + more_in_ns // NS_A_MS), m.out.scratch)
         ring.unpark(m.commands)
     return 0
 
@@ -179,6 +198,7 @@ def run(m: Matcher, rounds: int) -> None:
             continue
         idle = 0
         note_gauges(m)
+        showing.look_up(m.books, m.showing, scratch)
         feed_ingress_ns = 0
         for ahead in range(ready):
             place = ring.read_position(m.commands, ahead)

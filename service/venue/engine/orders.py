@@ -45,6 +45,7 @@ from venue.engine.records import (
     Array,
 )
 from venue.engine.risk import PASSED, expose, side_of, trade
+from venue.engine.tape import print_own
 
 ADDED: Final = ord("A")  # liquidity flags
 REMOVED: Final = ord("R")
@@ -153,6 +154,7 @@ def settle(
             b.counters[0]["fills"] += 1
             b.counters[0]["filled_shares"] += shares
             b.counters[0]["filled_notional"] += shares * price
+            print_own(b, line, instrument, int(b.state[MATCHES]), account, user_ref, time_ns)
             if resting != RECORDED:
                 trade(b, resting, instrument, side, shares)
                 executed_event(b, out, resting, resting_ref, shares, price, leaves, ADDED, time_ns)
@@ -434,6 +436,7 @@ def modify(b: Books, out: Outbox, command: Array) -> None:
         reduce(b, slot, shares)
         expose(b, account, int(order["instrument"]), int(order["side"]), int(order["price"]), -shares, 0)
     order["wire_side"] = side
+    b.shown[int(order["displayed"])]["wire_side"] = side
     b.counters[0]["orders_modified"] += 1
     event = out.events.records[emit(out, b.counters, MODIFIED, int(command["time_ns"]), account, user_ref, 0)]
     event["ingress_ns"] = command["ingress_ns"]

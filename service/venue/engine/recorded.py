@@ -26,10 +26,12 @@ from venue.engine.books import (
 )
 from venue.engine.events import Outbox
 from venue.engine.kernel import part, verb
+from venue.engine.live_records import NO_SIDE, RECORDED_CROSS, RECORDED_EXECUTION, RECORDED_HIDDEN
 from venue.engine.match import LAST, take_own
 from venue.engine.orders import settle
 from venue.engine.records import BUY, EXECUTE_AT_PRICE, NO_INSTRUMENT, PASSIVE, RECORDED, SELL, Array
 from venue.engine.risk import side_of
+from venue.engine.tape import print_recorded
 
 TRADING: Final = ord("T")
 
@@ -207,6 +209,7 @@ def execute(b: Books, out: Outbox, command: Array) -> None:
         b.counters[0]["out_of_order_executions"] += 1
     key = ladder_key(side, int(order["price"]))
     left = meet_own(b, out, instrument, side, key, int(order["priority"]), quantity, int(command["time_ns"]))
+    traded = min(quantity, int(order["displayed"]))
     if b.state[MODE] != PASSIVE:
         traded = min(left, int(order["open"]))
         open_to(b, slot, int(order["open"]) - traded)
@@ -216,6 +219,7 @@ def execute(b: Books, out: Outbox, command: Array) -> None:
     order["displayed"] = displayed
     price = int(command["price"]) if int(command["kind"]) == EXECUTE_AT_PRICE else int(order["price"])
     b.books[instrument]["last_price"] = price
+    print_recorded(b, RECORDED_EXECUTION, instrument, 1 - side, price, traded, int(command["time_ns"]))
     if displayed == 0:
         forget(b, slot)
 
@@ -281,8 +285,22 @@ def hidden_trade(b: Books, out: Outbox, command: Array) -> None:
     time_ns = int(command["time_ns"])
     left = meet_own(b, out, instrument, SELL, ladder_key(SELL, price), LAST, quantity, time_ns)
     if left == quantity:
-        meet_own(b, out, instrument, BUY, ladder_key(BUY, price), LAST, quantity, time_ns)
+        left = meet_own(b, out, instrument, BUY, ladder_key(BUY, price), LAST, quantity, time_ns)
     b.books[instrument]["last_price"] = price
+    hidden = quantity if b.state[MODE] == PASSIVE else left
+    print_recorded(b, RECORDED_HIDDEN, instrument, NO_SIDE, price, hidden, time_ns)
+
+
+@verb
+def cross(b: Books, command: Array) -> None:
+    """Q: an auction of the recorded day, in which own orders have no part. Without a price there was none."""
+    instrument = int(command["instrument"])
+    price = int(command["price"])
+    if instrument >= len(b.books) or price == 0:
+        return
+    b.books[instrument]["last_price"] = price
+    quantity = int(command["quantity"])
+    print_recorded(b, RECORDED_CROSS, instrument, NO_SIDE, price, quantity, int(command["time_ns"]))
 
 
 @part

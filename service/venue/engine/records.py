@@ -121,7 +121,7 @@ ORDER = np.dtype(
         ("reference", "<i8"),  # the feed's, or our own from FIRST_OWN_REFERENCE on
         ("priority", "<i8"),  # place in time: lower was earlier at its price
         ("open", "<i8"),  # shares that can trade here
-        ("displayed", "<i8"),  # recorded: what history says is left, never less than open
+        ("displayed", "<i8"),  # recorded: what history says is left, never less than open; own: its row in Books.shown
         ("price", "<i4"),
         ("spent", "<i4"),  # own: shares of the chain executed or taken off by self-match prevention
         ("next", "<i4"),  # towards the back of the queue; 0 = none
@@ -162,7 +162,7 @@ SIDE = np.dtype(
         ("capacity", "<i4"),
         ("count", "<i4"),  # levels
         ("own", "<i4"),  # own orders on this side
-        ("_", "<i4"),
+        ("best", "<i4"),  # its best price, negative for asks, if there are levels; for those who look from outside
     ]
 )
 """One side of one book; row ``2 * instrument + side``. Its ladder is sorted with the best price at the end."""

@@ -63,16 +63,16 @@ class PageCollector(Collector):
     def __init__(self, page: Page, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._page = page
         self._clock = clock
-        self._window = Window(page.snapshot().histograms, clock())
+        self.window = Window(page.snapshot().histograms, clock())
 
     def tick(self) -> None:
         """Keep a copy of the histograms for the rolling figures."""
-        self._window.keep(self._page.snapshot().histograms, self._clock())
+        self.window.keep(self._page.snapshot().histograms, self._clock())
 
     def collect(self) -> Iterator[Metric]:
         """All families, from one snapshot."""
         views = self._page.snapshot()
-        recent = self._window.since(views.histograms, self._clock())
+        recent = self.window.since(views.histograms, self._clock())
         yield from _infos(views)
         yield from _counters_and_gauges(views)
         for name, meaning, labels, rows, bounds_ns in LATENCIES:

@@ -80,6 +80,7 @@ ORDERS: Final = (
         by_code("matcher", "orders_rejected", REJECT_REASONS),
         ("reason",),
     ),
+    _counter("matcher", "trades", "venue_trades_total", "Trades on the tape, those of the recorded day included."),
     _counter("matcher", "fills", "venue_fills_total", "Trades with at least one client order in them."),
     _counter("matcher", "filled_shares", "venue_filled_shares_total", "Shares in these trades."),
     _counter(
@@ -272,6 +273,13 @@ FEED: Final = (
         "venue_feed_session_open",
         "1 from the first packet of a MoldUDP64 session to its end of session, else 0.",
     ),
+    _gauge(
+        "feed",
+        "lag_ns",
+        "venue_feed_lag_seconds",
+        "How much further behind the clock the feed is than it has been at best in this session.",
+        NS_A_SECOND,
+    ),
     Metric(
         "gauge",
         "venue_feed_time_of_day_seconds",
@@ -360,6 +368,20 @@ ACCOUNTS: Final = (
         "venue_account_unsent_bytes",
         "Bytes that the account's client has not taken yet.",
         by_account("accounts", "unsent_bytes"),
+        ("account",),
+    ),
+    Metric(
+        "counter",
+        "venue_account_sent_messages_total",
+        "Messages in the account's stream, read by its client or not.",
+        by_account("accounts", "sequence"),
+        ("account",),
+    ),
+    Metric(
+        "counter",
+        "venue_account_received_messages_total",
+        "OUCH messages from the account's clients.",
+        by_account("accounts", "messages_in"),
         ("account",),
     ),
     Metric(

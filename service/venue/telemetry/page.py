@@ -30,7 +30,7 @@ from venue.telemetry import pages
 from venue.telemetry.pages import PageError
 
 MAGIC: Final = int.from_bytes(b"VENUEPG\n", "little")
-LAYOUT_VERSION: Final = 2
+LAYOUT_VERSION: Final = 3
 """Goes up by one with every change of ``HEADER``, a section's dtype, its place, or the shape of a histogram."""
 ALIGNMENT: Final = 128
 
@@ -59,6 +59,7 @@ HEADER: Final = np.dtype(
         ("state", np.int64),
         ("heartbeat_at_ns", np.int64),  # wall clock, for people
         ("heartbeat_monotonic_ns", np.int64),  # CLOCK_MONOTONIC, to judge whether it is fresh
+        ("requests_handled", np.int64),  # the number of the last one taken from the operator's mailbox
         ("venue_version", "S32"),
         ("mode", "S16"),  # match, consume or passive
     ],
@@ -126,21 +127,22 @@ class Views:
 
     @property
     def mode(self) -> str:
-        return _text(self.header["mode"][0])
+        return text_of(self.header["mode"][0])
 
     @property
     def venue_version(self) -> str:
-        return _text(self.header["venue_version"][0])
+        return text_of(self.header["venue_version"][0])
 
     def account_names(self) -> list[str]:
-        return [_text(name) for name in self.accounts["name"] if name]
+        return [text_of(name) for name in self.accounts["name"] if name]
 
     def heartbeat_age_s(self) -> float:
         """How long ago the owner last showed that it lives; only meaningful on the owner's machine."""
         return (time.monotonic_ns() - int(self.header["heartbeat_monotonic_ns"][0])) / 1e9
 
 
-def _text(value: bytes) -> str:
+def text_of(value: bytes) -> str:
+    """A text field of the page."""
     return bytes(value).decode("ascii", "replace")
 
 
@@ -184,8 +186,10 @@ class Page(Views):
         self.header["heartbeat_monotonic_ns"][0] = time.monotonic_ns()
 
     def remove(self) -> None:
-        """Take the file away: the owner's last step of a clean stop. Nothing happens if it is gone already."""
+        """Take the files away: the owner's last step of a clean stop. Nothing happens if they are gone already."""
         self.path.unlink(missing_ok=True)
+        for suffix in pages.COMPANIONS:
+            pages.beside(self.path, suffix).unlink(missing_ok=True)
 
 
 def create(*, mode: str, accounts: Sequence[str] = (), folder: Path | None = None) -> Page:

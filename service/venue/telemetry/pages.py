@@ -7,6 +7,7 @@ clock ticks after boot, as the kernel tells it: with it a dead owner is known ev
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import re
 import stat
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 DEAD_PAGES_KEPT: Final = 8
+COMPANIONS: Final = (".live", ".requests")
+"""Files beside a page; those of a dead process go when the next one starts."""
 _NAME: Final = re.compile(r"(\d{1,10})-(\d{1,20})-(\d{1,6})\.page")
 
 
@@ -83,10 +86,43 @@ def new_file(folder: Path) -> tuple[Path, int]:
 
 
 def remove_oldest_dead(folder: Path) -> None:
-    """Remove pages whose process is gone, except for the newest ``DEAD_PAGES_KEPT``."""
+    """Remove pages whose process is gone, except for the newest ``DEAD_PAGES_KEPT``, and what lies beside them."""
     dead = [page for page in list_pages(folder) if not page.alive]
-    for page in dead[DEAD_PAGES_KEPT:]:
-        page.path.unlink(missing_ok=True)
+    for place, page in enumerate(dead):
+        for suffix in COMPANIONS:
+            beside(page.path, suffix).unlink(missing_ok=True)
+        if place >= DEAD_PAGES_KEPT:
+            page.path.unlink(missing_ok=True)
+
+
+def beside(page_path: Path, suffix: str) -> Path:
+    """The file of the same exchange with another suffix."""
+    return page_path.with_suffix(suffix)
+
+
+def map_file(path: Path, size_bytes: int, *, new: bool, access: int = mmap.ACCESS_WRITE) -> mmap.mmap:
+    """Map a file of this size. A new one is reserved whole, as no room later would be a SIGBUS; mode 0600.
+
+    Raises PageError if it cannot be created, is not there, or has another size.
+    """
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags |= os.O_RDONLY if access == mmap.ACCESS_READ else os.O_RDWR
+    try:
+        descriptor = os.open(path, flags | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+    except OSError as error:
+        raise PageError(f"cannot open {path}: {error.strerror}") from error
+    try:
+        if new:
+            os.posix_fallocate(descriptor, 0, size_bytes)
+        elif os.fstat(descriptor).st_size != size_bytes:
+            raise PageError(f"{path} is damaged: it should have {size_bytes} bytes")
+        return mmap.mmap(descriptor, size_bytes, access=access)
+    except OSError as error:
+        if new:
+            path.unlink()
+        raise PageError(f"no room for {path}: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
 
 
 def process_start_ticks(pid: int) -> int | None:

@@ -18,40 +18,23 @@ from typing import Final
 from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
-from venue.telemetry.collector import PageCollector, make_registry
+from venue.telemetry import api, live, openapi, web_files
+from venue.telemetry.collector import make_registry
+from venue.telemetry.launcher import TOKEN_HASH
+from venue.telemetry.operator import Operator
 from venue.telemetry.page import Page, State, open_read_only
+from venue.telemetry.service import Service
 
 NICENESS: Final = 5
 TICK_S: Final = 1.0
 HEARTBEAT_LIMIT_S: Final = 5.0
-CONNECTIONS: Final = 64
+CONNECTIONS: Final = 2 * live.MAX_SOCKETS
 """How many connections may be open at once; those beyond are closed as they come."""
 IDLE_TIMEOUT_S: Final = 60.0
 """A connection is closed after so long without a complete request."""
 SHUTDOWN_TIMEOUT_S: Final = 1.0
 
 log = logging.getLogger(__name__)
-
-INDEX = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>venue</title>
-<style>
-  :root { color-scheme: light dark; }
-  body { font: 16px/1.5 system-ui, sans-serif; max-width: 34rem; margin: 3rem auto; padding: 0 1rem; }
-  dt { font-family: ui-monospace, monospace; margin-top: 1rem; }
-  dd { margin: 0; opacity: .8; }
-</style>
-<h1>venue</h1>
-<p>A stock exchange in a box. Version VERSION, mode MODE, now <b>STATE</b>.</p>
-<dl>
-  <dt><a href="/metrics">/metrics</a></dt><dd>Counters, gauges and latency histograms for Prometheus.</dd>
-  <dt><a href="/healthz">/healthz</a></dt><dd>200 while the exchange is alive, else 503 and the reason.</dd>
-  <dt><a href="/readyz">/readyz</a></dt><dd>200 while it takes orders and feed, else 503 and its state.</dd>
-</dl>
-</html>
-"""
 
 
 def why_unhealthy(page: Page) -> str | None:
@@ -68,9 +51,11 @@ def why_unhealthy(page: Page) -> str | None:
     return f"no heartbeat for {age_s:.1f} s" if age_s > HEARTBEAT_LIMIT_S else None
 
 
-def make_app(page: Page) -> tuple[web.Application, PageCollector]:
-    """The pages, and the collector that has to be ticked once a second."""
+def make_app(page: Page, operator_token_hash: str = "") -> tuple[web.Application, Callable[[], None]]:
+    """Everything that is served, and what has to be called once a second."""
     registry, collector = make_registry(page)
+    service = Service(page, collector)
+    hub = live.Hub(service)
 
     async def metrics(request: web.Request) -> web.Response:
         try:
@@ -87,29 +72,30 @@ def make_app(page: Page) -> tuple[web.Application, PageCollector]:
         state = page.snapshot().state
         return web.Response(text=f"{state.name.lower()}\n", status=200 if state is State.READY else 503)
 
-    async def index(_: web.Request) -> web.Response:
-        views = page.snapshot()
-        text = INDEX.replace("VERSION", views.venue_version).replace("MODE", views.mode)
-        return web.Response(text=text.replace("STATE", views.state.name.lower()), content_type="text/html")
+    app = web.Application(middlewares=[api.errors_as_json], client_max_size=api.MAX_BODY_BYTES)
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    app.add_routes(api.routes(service, Operator(service, operator_token_hash), openapi.encoded()))
+    app.add_routes([web.get("/live", hub.handle), *web_files.routes()])
+    app.on_response_prepare.append(_harden)
+    app.on_shutdown.append(hub.close)
 
-    app = web.Application()
-    app.add_routes(
-        [
-            web.get("/metrics", metrics),
-            web.get("/healthz", healthz),
-            web.get("/readyz", readyz),
-            web.get("/", index),
-        ]
-    )
-    return app, collector
+    def tick() -> None:
+        collector.tick()
+        service.tick()
+
+    return app, tick
 
 
-async def serve(page: Page, listening_socket: socket.socket) -> None:
+async def _harden(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+
+
+async def serve(page: Page, listening_socket: socket.socket, operator_token_hash: str = "") -> None:
     """Answer on a listening socket until SIGTERM or until the page's owner is gone."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
-    app, collector = make_app(page)
+    app, tick = make_app(page, operator_token_hash)
     runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_TIMEOUT_S, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
     await runner.setup()
     http = runner.server
@@ -118,7 +104,7 @@ async def serve(page: Page, listening_socket: socket.socket) -> None:
     accepting = asyncio.create_task(_accept(http, listening_socket))
     try:
         while not stop.is_set() and page.owner_alive():
-            collector.tick()
+            tick()
             await _wait(stop.wait, TICK_S)
     finally:
         accepting.cancel()
@@ -162,4 +148,4 @@ def run(page_path: Path, descriptor: int) -> None:
     page = open_read_only(page_path)
     with socket.socket(fileno=descriptor) as listening_socket:
         listening_socket.setblocking(False)
-        asyncio.run(serve(page, listening_socket))
+        asyncio.run(serve(page, listening_socket, os.environ.get(TOKEN_HASH, "")))

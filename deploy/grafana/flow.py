@@ -107,9 +107,10 @@ def traffic() -> list[Panel]:
             size=SIZE,
         ),
         over_time(
-            "Fills and divergence a second",
-            "Trades with a client order in them. Divergence: recorded executions that could not happen in full, as "
-            "client orders had taken the shares.",
+            "Trades, fills and divergence a second",
+            "Trades, recorded ones included; fills are those with a client order in them. Divergence: recorded "
+            "executions that could not happen in full, as client orders had taken the shares.",
+            Series(a_second("venue_trades_total"), "trades"),
             Series(a_second("venue_fills_total"), "fills"),
             Series(a_second("venue_divergence_events_total"), "divergence"),
             Series(a_second("venue_filled_shares_total"), "filled shares (right)", unit="short"),
@@ -198,6 +199,8 @@ def people_and_machine() -> list[Panel]:
             "Every account of the configuration.",
             "account",
             Series("max by (account) (venue_account_logged_in)", "logged in"),
+            Series("sum by (account) (rate(venue_account_received_messages_total[1m]))", "in a second"),
+            Series("sum by (account) (rate(venue_account_sent_messages_total[1m]))", "out a second"),
             Series("sum by (account) (venue_account_open_orders)", "open orders"),
             Series("sum by (account) (venue_account_open_shares)", "shares"),
             Series("sum by (account) (venue_account_open_notional_dollars)", "notional", unit="currencyUSD"),
@@ -207,8 +210,10 @@ def people_and_machine() -> list[Panel]:
         ),
         over_time(
             "Pace of the feed",
-            "Seconds of market time a second: 1 is as recorded, less is falling behind, more is a faster replay.",
+            "Seconds of market time a second: 1 is as recorded, less is falling behind, more is a faster replay. Lag: "
+            "how much further behind the clock the feed is than at its best in this session.",
             Series(f"clamp_min(deriv(venue_feed_time_of_day_seconds{EVERY}), 0)", "market seconds a second"),
+            Series("venue_feed_lag_seconds", "lag (right)", unit="s"),
             unit="short",
             size=SIZE,
             no_value="no feed",

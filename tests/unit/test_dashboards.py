@@ -46,7 +46,7 @@ TITLES = {
         "Alerts",
         "Feed messages a second",
         "Orders a second, by outcome",
-        "Fills and divergence a second",
+        "Trades, fills and divergence a second",
         "Command ring",
         "Waits for a full ring",
         "Orders in the books",

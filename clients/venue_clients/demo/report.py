@@ -95,7 +95,7 @@ def divergence(watch: Watch) -> Text:
     executions = watch.latest.total("venue_divergence_events_total")
     shares = watch.latest.total("venue_divergence_shares_total")
     return Text(
-        f"divergence: {executions:,} recorded executions found {shares:,} shares gone to live orders\n",
+        f"divergence: history met orders that live ones had taken {executions:,} times, {shares:,} shares short\n",
         style="dim",
     )
 

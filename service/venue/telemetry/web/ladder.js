@@ -1,7 +1,7 @@
 // The depth ladder: twenty levels a side in fixed places, the client's orders marked where they stand.
 
 import { byId, make, setCount, setFigure, setText, setVariable } from "./dom.js";
-import { decimalsFor, integer, plural, price, timeOfDay } from "./format.js";
+import { decimalsFor, integer, plural, price } from "./format.js";
 import { paintSoon } from "./frame.js";
 
 const LEVELS = 20;
@@ -78,7 +78,6 @@ export class Ladder {
     state.hidden = book === null || book.state === "trading";
     setText(state, book?.state ?? "");
     byId("book-incomplete").hidden = !book?.incomplete;
-    setFigure(byId("book-clock"), book?.time_ns, (time_ns) => timeOfDay(time_ns));
     byId("book-empty").hidden = book !== null;
     setText(byId("book-empty"), this.#reason);
   }

@@ -24,10 +24,10 @@ PATIENCE_MS = 20_000
 UNREACHABLE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE", "closed before")
 """What Chromium says of a server that is not there."""
 
-_missing = (["chromium, or VENUE_CHROMIUM"] if not CHROMIUM else []) + ["playwright"] * (
-    find_spec("playwright") is None
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None or find_spec("playwright") is None,
+    reason="no browser to test the live page in: install chromium (or name one in VENUE_CHROMIUM) and playwright",
 )
-needs_chromium = pytest.mark.skipif(bool(_missing), reason=f"not installed: {' and '.join(_missing)}")
 
 
 @asynccontextmanager

@@ -203,14 +203,15 @@ def run(m: Matcher, rounds: int) -> None:
         for ahead in range(ready):
             place = ring.read_position(m.commands, ahead)
             command = m.commands.records[place]
-            is_order = int(command["kind"]) >= ENTER
-            begun_ns = system.now_ns(scratch) if is_order else 0
+            ingress_ns = int(command["ingress_ns"])
+            of_client = int(command["kind"]) >= ENTER and ingress_ns > 0
+            begun_ns = system.now_ns(scratch) if of_client else 0
             apply(m.books, m.out, command)
-            if is_order:
+            if of_client:
                 record(m.histograms[RING_WAIT], begun_ns - m.commands.stamps_ns[place])
                 record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)
-            else:
-                feed_ingress_ns = int(command["ingress_ns"])
+            elif ingress_ns > 0:
+                feed_ingress_ns = ingress_ns
         publish(m.out)
         ring.release(m.commands, ready)  # after the events: an empty ring means that all of them are out
         if feed_ingress_ns > 0:

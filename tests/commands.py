@@ -73,8 +73,8 @@ def hidden_trade(quantity: int, price: int, *, instrument: int = 0) -> Command:
     return Command(price=price, quantity=quantity, instrument=instrument, kind=r.TRADE, side=ord("B"))
 
 
-def crossed(price: int, *, instrument: int = 0) -> Command:
-    return Command(price=price, instrument=instrument, kind=r.CROSS)
+def crossed(price: int, *, quantity: int = 0, instrument: int = 0) -> Command:
+    return Command(price=price, quantity=quantity, instrument=instrument, kind=r.CROSS)
 
 
 def trading_state(state: str, *, instrument: int = 0) -> Command:

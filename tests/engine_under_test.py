@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from commands import Command
-from exchange import USED, Event, Levels, Limits
-from venue.engine import books, events, loop, memory, ring
+from exchange import USED, Event, Levels, Limits, Print
+from venue.engine import books, events, live_records, loop, memory, ring, showing
 from venue.engine import records as r
 from venue.engine.cells import ROW
 from venue.engine.counters import HISTOGRAMS, MATCHER
+from venue.engine.kernel import kernel
+from venue.engine.live_records import DEPTH_LEVELS, DEPTH_ORDERS
 from venue.engine.records import BUY, RECORDED, SELL
+
+KINDS = ("own", "recorded", "hidden", "cross")
 
 _ACCOUNT = ("killed", "last_user_ref", "open_orders", "open_shares", "open_notional")
 _COUNTED = [
@@ -113,6 +117,19 @@ class BooksView:
             ahead += int(self.books.orders["open"][slot])
         raise AssertionError(f"order {user_ref} of account {account} is in no queue")
 
+    def tape(self, after: int = 0) -> list[Print]:
+        newest, kept = int(self.books.counters["trades"][0]), len(self.books.tape)
+        assert newest - after <= kept, "the tape is shorter than that"
+        rows = self.books.tape[[number % kept for number in range(after, newest)]]
+        assert rows["number"].tolist() == list(range(after + 1, newest + 1))
+        return [_print(row) for row in rows]
+
+    def shown_orders(self) -> list[tuple[int, ...]]:
+        """The table of own orders: account, UserRefNum, instrument, side, wire side, price, open, reference."""
+        names = ["account", "user_ref", "instrument", "side", "wire_side", "price", "open", "reference"]
+        rows = self.books.shown[1:]
+        return sorted(rows[rows["reference"] != 0][names].tolist())
+
     def state_hash(self) -> int:
         recorded = self._recorded()
         displayed = sorted((ref, int(self.books.orders["displayed"][slot])) for ref, slot in recorded.items())
@@ -143,6 +160,7 @@ class BooksView:
             assert (order["level"] != 0) == (order["open"] > 0)
         for account, orders in enumerate(own):
             self._check_account(account, list(orders.values()))
+        self._check_shown([slot for orders in own for slot in orders.values()])
         if self.mode != r.PASSIVE:
             for instrument in range(self.instruments):
                 self._check_not_crossed(instrument)
@@ -172,6 +190,8 @@ class BooksView:
             assert entry["own"] == own
             own_of_side += own
         assert row["own"] == own_of_side
+        if levels:
+            assert row["best"] == (prices[0] if side == BUY else -prices[0])
         assert row["count"] <= row["capacity"]
         return len(levels)
 
@@ -189,6 +209,14 @@ class BooksView:
             position = self.position(account, instrument)
             assert position["open_buy"] == here["open"][here["side"] == BUY].sum()
             assert position["open_sell"] == here["open"][here["side"] == SELL].sum()
+
+    def _check_shown(self, slots: list[int]) -> None:
+        """The table of own orders has each of them as it is, as far as there is room."""
+        names = ["account", "user_ref", "instrument", "side", "wire_side", "price", "open", "reference"]
+        live = sorted(self.books.orders[slots][names].tolist())
+        shown = self.shown_orders()
+        assert len(shown) == min(len(live), len(self.books.shown) - 1)
+        assert set(shown) <= set(live)
 
     def _check_not_crossed(self, instrument: int) -> None:
         bids, asks = self.book(instrument)
@@ -210,11 +238,13 @@ class Engine(BooksView):
         *,
         levels: int = 0,
         user_refs: int = 1 << 15,
+        shown: int | None = None,
     ) -> None:
         rows = r.aligned(len(accounts), r.ACCOUNT)
         for row, limits in zip(rows, accounts, strict=True):
             for name, value in limits.items():
                 row[name] = value
+        live = live_records.create_private(instruments, 1 << 10, orders if shown is None else shown)
         state = books.create(
             instruments=instruments,
             accounts=rows,
@@ -222,13 +252,15 @@ class Engine(BooksView):
             levels=levels or orders,
             user_refs=user_refs,
             mode=mode,
+            live=live,
         )
         super().__init__(state, mode)
         self.commands = ring.create(2, r.COMMAND)
         self.events = ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT)
         histograms = r.aligned(HISTOGRAMS * ROW, np.dtype("<i8")).reshape(HISTOGRAMS, ROW)
         outbox = events.create_outbox(self.events)
-        self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1)
+        self.live = live
+        self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1, live)
 
     def send(self, command: Command) -> list[Event]:
         self.commands.records[ring.write_position(self.commands, 0)] = command
@@ -238,6 +270,64 @@ class Engine(BooksView):
         told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
         ring.release(self.events, count)
         return told
+
+
+    # --- what is shown of a book ----------------------------------------------------------------------------------
+
+    def check_invariants(self) -> None:
+        super().check_invariants()
+        for instrument in range(self.instruments):
+            self._check_depth(instrument)
+
+    def _check_depth(self, instrument: int) -> None:
+        """A copy for those who look is the book, and knows each own order's queue ahead."""
+        copy_book(self.books, self.matcher.showing, 0, instrument)
+        head, orders = self.live.depths[0], self.live.depth_orders[:DEPTH_ORDERS]
+        assert head["version"] % 2 == 0
+        assert {"state", "last_price", "incomplete"} == set(state := self.state(instrument))
+        assert {name: int(head[name]) for name in state} == state
+        for side, (count, levels) in enumerate(zip(("bids", "asks"), self.book(instrument), strict=True)):
+            rows = self.live.depth_levels[side * DEPTH_LEVELS :][: head[count]]
+            assert rows[["price", "shares", "own_shares", "orders"]].tolist() == [
+                (
+                    price,
+                    sum(open_ for _, open_, _ in queue),
+                    sum(open_ for _, open_, own in queue if own),
+                    len(queue),
+                )
+                for price, queue in levels[:DEPTH_LEVELS]
+            ]
+        live = [order for order in self.shown_orders() if order[2] == instrument]
+        assert head["own_total"] == head["own"] == len(live)
+        own = orders[: head["own"]]
+        assert sorted(own[["account", "user_ref", "side", "price", "open"]].tolist()) == [
+            (account, user_ref, side, price, open_) for account, user_ref, _, side, _, price, open_, _ in live
+        ]
+        for row in own:
+            assert row["queue_ahead"] == self.queue_ahead(int(row["account"]), int(row["user_ref"]))
+
+
+@kernel
+def copy_book(b: books.Books, s: showing.Showing, place: int, wish: int) -> None:
+    showing.copy_book(b, s, place, wish)
+
+
+def _print(row: Any) -> Print:
+    def party(name: str) -> tuple[int, int] | None:
+        account = int(row[f"{name}_account"])
+        return None if account == RECORDED else (account, int(row[f"{name}_user_ref"]))
+
+    return Print(
+        time_ns=int(row["time_ns"]),
+        instrument=int(row["instrument"]),
+        kind=KINDS[int(row["kind"])],
+        price=int(row["price"]),
+        quantity=int(row["quantity"]),
+        side={BUY: "B", SELL: "S"}.get(int(row["side"]), ""),
+        match_number=int(row["match_number"]),
+        resting=party("resting"),
+        taking=party("taking"),
+    )
 
 
 def _event(record: Any) -> Event:

@@ -109,6 +109,25 @@ def sizes(exchange: "Exchange") -> tuple[list[tuple[int, list[int]]], list[tuple
     )
 
 
+class Print(NamedTuple):
+    """A trade on the tape. A party is (account, UserRefNum), None the recorded day; the side is the taker's, or ""."""
+
+    time_ns: int
+    instrument: int
+    kind: str
+    price: int
+    quantity: int
+    side: str
+    match_number: int = 0
+    resting: tuple[int, int] | None = None
+    taking: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        """`own B 5 @ 10000: 0/1 met by feed`"""
+        parties = [f"{who[0]}/{who[1]}" if who else "feed" for who in (self.resting, self.taking)]
+        return f"{self.kind} {self.side or '-'} {self.quantity} @ {self.price}: {parties[0]} met by {parties[1]}"
+
+
 class Exchange(Protocol):
     """An exchange with books for `instruments` instruments and one account for each of `accounts`."""
 
@@ -132,6 +151,9 @@ class Exchange(Protocol):
 
     def state(self, instrument: int = 0) -> dict[str, int]:
         """last_price, state, incomplete of a book."""
+
+    def tape(self, after: int = 0) -> list[Print]:
+        """The trades after number ``after``, the first one being number 1."""
 
     def queue_ahead(self, account: int, user_ref: int) -> int | None:
         """Shares before a live order at its price; None if it is not live."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from exchange import Event, Exchange
+from exchange import Event, Exchange, Print
 from venue.engine import records as r
 from venue.engine.records import MARKET_PRICES
 
@@ -87,3 +87,17 @@ class Ledger:
                 open for side in exchange.book(i) for _, queue in side for _, open, is_own in queue if is_own
             )
             assert in_book == sum(order.open for order in self.orders.values() if order.instrument == i)
+
+
+def check_tape(prints: list[Print], events: list[Event]) -> None:
+    """The own trades on the tape are those that the clients heard of, side for side and in the same order."""
+    heard: dict[int, dict[str, object]] = {}
+    for event in events:
+        if event.kind == r.EXECUTED:
+            trade = heard.setdefault(event.reference, {"price": event.price, "quantity": event.quantity})
+            trade["resting" if event.detail == ord("A") else "taking"] = event.account, event.user_ref
+    own = [trade for trade in prints if trade.kind == "own"]
+    assert [trade.match_number for trade in own] == list(heard)
+    for trade, told in zip(own, heard.values(), strict=True):
+        assert (trade.price, trade.quantity) == (told["price"], told["quantity"])
+        assert (trade.resting, trade.taking) == (told.get("resting"), told.get("taking"))

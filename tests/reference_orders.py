@@ -189,6 +189,7 @@ class Orders(State):
         order.open -= shares
         if resting.is_own or self.mode != r.PASSIVE:
             resting.open -= shares
+        self.print_own(resting, order, shares, match_number)
         if resting.is_own:
             self.executed(resting, shares, resting.price, match_number, "A")
             self.drop_if_done(resting)

@@ -47,15 +47,17 @@ class RecordedFlow(State):
         if c.quantity > h.displayed:
             self.counts["over_executions"] += 1
         remaining = c.quantity - self.fill_own(book, [order for order in before_h if order.is_own], c.quantity)
+        price = c.price if c.kind == r.EXECUTE_AT_PRICE else h.price
+        taken = min(c.quantity, h.displayed) if self.mode == r.PASSIVE else min(remaining, h.open)
+        self.print_recorded("recorded", h.instrument, price, taken, "S" if h.side == BUY else "B")
         if self.mode != r.PASSIVE:
-            taken = min(remaining, h.open)
             h.open -= taken
             remaining -= taken
             if remaining > 0:
                 self.counts["divergence_shares"] += remaining
                 self.counts["divergence_events"] += 1
         self.show(h, max(0, h.displayed - c.quantity))
-        book.last_price = c.price if c.kind == r.EXECUTE_AT_PRICE else h.price
+        book.last_price = price
 
     def reduce(self, c: Command) -> None:
         """X: history shows fewer shares; the place in the queue stays."""
@@ -91,12 +93,15 @@ class RecordedFlow(State):
         book = self.books[c.instrument]
         asks = [own for own in book.queue(SELL) if own.is_own and own.price <= c.price]
         bids = [own for own in book.queue(BUY) if own.is_own and own.price >= c.price]
-        self.fill_own(book, asks or bids, c.quantity)
+        filled = self.fill_own(book, asks or bids, c.quantity)
+        left = c.quantity if self.mode == r.PASSIVE else c.quantity - filled
+        self.print_recorded("hidden", c.instrument, c.price, left)
         book.last_price = c.price
 
     def cross(self, c: Command) -> None:
         if c.price > 0:
             self.books[c.instrument].last_price = c.price
+            self.print_recorded("cross", c.instrument, c.price, c.quantity)
 
     def trading_state(self, c: Command) -> None:
         self.books[c.instrument].state = c.detail
@@ -146,6 +151,8 @@ class RecordedFlow(State):
             if take > 0:
                 filled += take
                 own.open -= take
-                self.executed(own, take, own.price, self.matched(book, take, own.price), "A")
+                match_number = self.matched(book, take, own.price)
+                self.print_own(own, None, take, match_number)
+                self.executed(own, take, own.price, match_number, "A")
                 self.drop_if_done(own)
         return filled

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from commands import Command
-from exchange import Event, Levels, Limits
+from exchange import Event, Levels, Limits, Print
 from venue.engine import records as r
 from venue.engine.records import BUY, RECORDED, SELL
 
@@ -96,6 +96,7 @@ class State:
         self.own_references = 0
         self.match_numbers = 0
         self.events: list[Event] = []
+        self.prints: list[Print] = []
         self.command = Command()
 
     # --- what is told ---------------------------------------------------------------------------------------------
@@ -144,6 +145,18 @@ class State:
         self.match_numbers += 1
         return self.match_numbers
 
+    def print_own(self, resting: Order, taking: Order | None, shares: int, match_number: int) -> None:
+        """A trade with an own order in it goes on the tape."""
+        parties = [(o.account, o.user_ref) if o is not None and o.is_own else None for o in (resting, taking)]
+        side = "B" if resting.side == SELL else "S"
+        head = (self.command.time_ns, resting.instrument, "own", resting.price, shares, side)
+        self.prints.append(Print(*head, match_number, *parties))
+
+    def print_recorded(self, kind: str, instrument: int, price: int, shares: int, side: str = "") -> None:
+        """What is left of a trade of the recorded day goes on the tape, too."""
+        if shares > 0:
+            self.prints.append(Print(self.command.time_ns, instrument, kind, price, shares, side))
+
     def executed(self, order: Order, shares: int, price: int, match_number: int, liquidity: str) -> None:
         """An own order has traded; its `open` is already what is left."""
         order.spent += shares
@@ -165,6 +178,9 @@ class State:
             book.orders.remove(own)
 
     # --- looking at it --------------------------------------------------------------------------------------------
+
+    def tape(self, after: int = 0) -> list[Print]:
+        return self.prints[after:]
 
     def live_orders(self, account: int) -> list[Order]:
         return [order for book in self.books for order in book.orders if order.account == account]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from commands import Command
 from engine_under_test import Engine
 from exchange import Exchange
-from ledger import Ledger
+from ledger import Ledger, check_tape
 from random_flow import ACCOUNTS, INSTRUMENTS, ODD_REFERENCES, REFERENCES, any_command, resolve, setting
 from reference import Reference
 from venue.engine import records as r
@@ -39,6 +39,7 @@ class Pair:
         self.naive, self.compiled = Reference(**setting), Engine(**setting)
         self.ledger = Ledger()
         self.clock_ns = 0
+        self.printed = 0
 
     def send(self, relative: Command) -> None:
         last_user_ref = self.naive.accounts[relative.account].last_user_ref
@@ -48,6 +49,10 @@ class Pair:
         assert self.compiled.send(command) == expected, command
         assert seen(self.compiled) == seen(self.naive), command
         self.ledger.hear(expected)
+        prints = self.naive.tape(self.printed)
+        assert self.compiled.tape(self.printed) == prints, command
+        check_tape(prints, expected)
+        self.printed += len(prints)
 
     def check(self) -> None:
         """Costs more than a command does."""

@@ -1,7 +1,7 @@
 """Room that only the compiled engine can run out of: each time a typed answer and a counter, never a crash."""
 
 from commands import IOC, add, cancel, delete, enter, replace
-from engine_under_test import Engine
+from engine_under_test import BooksView, Engine
 from exchange import sent
 from venue.engine import records as r
 
@@ -52,3 +52,16 @@ def test_a_ladder_grows_with_its_prices() -> None:
         engine.send(delete(n + 1))
     assert engine.book() == ([], [])
     engine.check_invariants()
+
+
+def test_no_room_to_show_another_own_order() -> None:
+    """It trades like any other, and the next one that leaves makes room."""
+    engine = Engine(r.MATCH, shown=2)
+    sent(engine, enter(1, "B", 5, 100), enter(2, "B", 5, 101), enter(3, "B", 5, 102))
+    assert [order[1] for order in engine.shown_orders()] == [1, 2]
+    sent(engine, cancel(3, 4), cancel(1))
+    assert [order[1] for order in engine.shown_orders()] == [2]
+    sent(engine, enter(4, "B", 5, 103), enter(5, "S", 12, 101, tif=IOC))
+    assert [(order[1], order[6]) for order in engine.shown_orders()] == [(2, 2)]
+    assert engine.account()["open_orders"] == 1
+    BooksView.check_invariants(engine)

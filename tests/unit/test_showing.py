@@ -1,0 +1,164 @@
+"""When the matching thread copies a book for those who look: at most 20 times a second, and only if there is news."""
+
+from typing import Any
+
+from commands import add, cancel, enter, execute
+from engine_under_test import Engine
+from exchange import sent
+from venue.engine import records as r
+from venue.engine import showing
+from venue.engine.books import Books
+from venue.engine.kernel import kernel
+from venue.engine.live_records import DEPTH_LEVELS, DEPTH_ORDERS, PLACES
+from venue.engine.showing import INTERVAL_NS, MAX_STEPS, NEVER, Showing
+
+SERIAL = 1 << 16
+START_NS = 1_000_000_000_000
+
+
+@kernel
+def refresh(b: Books, s: Showing, now_ns: int, most: int) -> int:
+    return showing.refresh(b, s, now_ns, most)
+
+
+class Look:
+    """Wishes, a clock, and what was copied."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.now_ns = START_NS
+
+    def wish(self, *wishes: int) -> None:
+        self.engine.live.wishes[1 : 1 + len(wishes)] = wishes
+        self.engine.live.wishes[0] = len(wishes)
+
+    def refresh(self, most: int = PLACES) -> int | None:
+        """In how many ns there is more; None: not before something happens."""
+        at_ns = int(refresh(self.engine.books, self.engine.matcher.showing, self.now_ns, most))
+        return None if at_ns == NEVER else at_ns - self.now_ns
+
+    def versions(self, places: int = 1) -> list[int]:
+        return [int(version) for version in self.engine.live.depths["version"][:places]]
+
+    def head(self, place: int = 0) -> Any:
+        return self.engine.live.depths[place]
+
+
+def test_a_book_is_copied_when_it_is_wished_and_again_when_something_happened() -> None:
+    look = Look(engine := Engine())
+    assert look.refresh() is None
+    assert look.versions() == [0]
+    look.wish(0)
+    assert look.refresh() is None
+    assert look.versions() == [2]
+    look.now_ns += INTERVAL_NS
+    assert look.refresh() is None
+    assert look.versions() == [2], "nothing happened"
+    sent(engine, add(1, "B", 5, 100))
+    assert look.refresh() is None
+    assert (look.versions(), look.head()["bids"]) == ([4], 1)
+
+
+def test_not_more_often_than_twenty_times_a_second() -> None:
+    look = Look(engine := Engine())
+    look.wish(0)
+    look.refresh()
+    sent(engine, add(1, "B", 5, 100))
+    look.now_ns += 1
+    assert look.refresh() == INTERVAL_NS - 1
+    assert look.versions() == [2]
+    look.now_ns += INTERVAL_NS - 1
+    assert look.refresh() is None
+    assert look.versions() == [4]
+
+
+def test_a_busy_thread_copies_one_book_a_turn() -> None:
+    look = Look(Engine(instruments=3))
+    look.wish(0, 1, 2)
+    assert look.refresh(most=1) == 0
+    assert look.versions(3) == [2, 0, 0]
+    assert look.refresh(most=1) == 0
+    assert look.refresh(most=1) is None
+    assert look.versions(3) == [2, 2, 2]
+    assert [int(look.head(place)["instrument"]) for place in range(3)] == [0, 1, 2]
+
+
+def test_a_new_wish_is_answered_at_once_even_for_the_same_book() -> None:
+    look = Look(Engine())
+    look.wish(1 * SERIAL)
+    look.refresh()
+    look.wish(2 * SERIAL)
+    look.refresh()
+    assert (look.versions(), int(look.head()["wish"])) == ([4], 2 * SERIAL)
+
+
+def test_wishes_that_make_no_sense_are_ignored() -> None:
+    look = Look(engine := Engine())
+    look.wish(-1, 1, 0xFFFF, -(2**63), 2**63 - 1)
+    assert look.refresh() is None
+    for count in (-5, 2**40):
+        engine.live.wishes[0] = count
+        engine.live.wishes[1:] = -1
+        assert look.refresh() is None
+    assert look.versions(PLACES) == [0] * PLACES
+
+
+def test_no_more_than_twenty_levels_and_the_best_ones() -> None:
+    look = Look(engine := Engine())
+    for n in range(30):
+        sent(engine, add(n + 1, "B", 1, 100 + n), add(100 + n, "S", 1, 200 + n))
+    look.wish(0)
+    look.refresh()
+    assert (look.head()["bids"], look.head()["asks"]) == (DEPTH_LEVELS, DEPTH_LEVELS)
+    prices = engine.live.depth_levels["price"]
+    assert prices[:DEPTH_LEVELS].tolist() == [129 - n for n in range(20)]
+    assert prices[DEPTH_LEVELS : 2 * DEPTH_LEVELS].tolist() == [200 + n for n in range(20)]
+
+
+def test_own_orders_far_from_the_touch_are_listed_and_more_than_64_are_counted() -> None:
+    look = Look(engine := Engine())
+    for n in range(70):
+        sent(engine, enter(n + 1, "B", 1, 100 + n))
+    look.wish(0)
+    look.refresh()
+    head, orders = look.head(), engine.live.depth_orders[:DEPTH_ORDERS]
+    assert (head["own"], head["own_total"]) == (DEPTH_ORDERS, 70)
+    assert orders["price"].tolist() == [169 - n for n in range(64)], "best price first"
+    sent(engine, *[cancel(n + 1) for n in range(69)])
+    look.now_ns += INTERVAL_NS
+    look.refresh()
+    assert (look.head()["own"], orders["price"][0]) == (1, 169)
+
+
+def test_shares_ahead_are_those_before_it_in_the_queue() -> None:
+    look = Look(engine := Engine())
+    sent(engine, add(1, "S", 7, 100), add(2, "S", 5, 100), enter(1, "S", 3, 100), add(3, "S", 9, 100))
+    look.wish(0)
+    look.refresh()
+    assert engine.live.depth_orders["queue_ahead"][0] == 12
+    sent(engine, execute(1, 4))
+    look.now_ns += INTERVAL_NS
+    look.refresh()
+    assert engine.live.depth_orders["queue_ahead"][0] == 8
+
+
+def test_an_endless_queue_does_not_hold_the_matching_thread_up() -> None:
+    engine = Engine(r.CONSUME, orders=MAX_STEPS + 100)
+    for n in range(MAX_STEPS):
+        engine.send(add(n + 1, "B", 1, 100))
+    sent(engine, enter(1, "B", 1, 100), add(90_000, "S", 1, 200), enter(2, "S", 1, 200))
+    look = Look(engine)
+    look.wish(0)
+    look.refresh()
+    head = look.head()
+    assert (head["bids"], head["asks"], head["own"], head["own_total"]) == (1, 1, 1, 2)
+    assert engine.live.depth_orders["user_ref"][0] == 2, "the one on the other side"
+
+
+def test_the_matching_thread_looks_at_the_wishes_by_itself() -> None:
+    look = Look(engine := Engine())
+    look.wish(0)
+    sent(engine, add(1, "B", 5, 100))  # copied before the command is applied
+    sent(engine, add(2, "B", 5, 101))
+    assert look.versions() == [2]
+    assert look.head()["bids"] == 0

@@ -291,7 +291,8 @@ def join(b: Books, slot: int) -> bool:
     if int(order["account"]) != RECORDED:
         queue["own"] += 1
         row["own"] += 1
-        show(b, slot)
+        if len(b.shown) > 1:
+            show(b, slot)
     return True
 
 

@@ -25,7 +25,7 @@ from venue.engine.books import (
 )
 from venue.engine.events import Outbox, emit
 from venue.engine.kernel import part, verb
-from venue.engine.match import NO_LIMIT, available_to, reaches_further, take
+from venue.engine.match import NO_LIMIT, available_to, meets, reaches_further, take
 from venue.engine.records import (
     ACCEPTED,
     BUY,
@@ -196,7 +196,7 @@ def work(b: Books, out: Outbox, slot: int, price: int, minimum: int, time_ns: in
     left = shares
     stopped = False
     enough = minimum == 0 or available_to(b, instrument, side, limit, shares, minimum, account, policy)
-    if enough:
+    if enough and meets(b, instrument, side, limit):
         lines, left, stopped = take(b, instrument, side, limit, shares, account, policy)
         settle(b, out, lines, instrument, account, user_ref, shares, time_ns)
         for line in range(lines):  # what self-match prevention took off counts as spent, like what was executed

@@ -21,6 +21,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -127,6 +128,8 @@ def serve(config: Config) -> int:
         signal.signal(number, stop_early)
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
     sockets = open_sockets(config)
+    run_info = {"version": version("venue"), "mode": config.engine.mode, "session": config.orders.session}
+    log.info("starting", extra=run_info | {"accounts": len(config.accounts)})
     page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
     telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
     try:
@@ -244,7 +247,7 @@ async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int
     def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A broken invariant in a callback: rather stop than go on with it."""
         failures.append(context)
-        log.critical(context["message"], exc_info=context.get("exception"))
+        log.critical("a callback failed", extra={"what": context["message"]}, exc_info=context.get("exception"))
         stopping.set()
 
     running.set_exception_handler(fail)

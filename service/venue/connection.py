@@ -331,9 +331,16 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _complaint(payload: bytes) -> str:
-    """Why this is no message, in the words of the wire layer."""
+    """Why this is no message, in the words of the wire layer, and which order it was meant for."""
     try:
         ouch.decode_inbound(payload)
     except WireError as error:
-        return str(error)
+        return f"{error}{_order_meant(payload)}"
     return "a message that cannot be read"
+
+
+def _order_meant(payload: bytes) -> str:
+    message = ouch.INBOUND.get(payload[:1])
+    if message is None or len(payload) < (end := message.layout.offset("user_ref_num") + 4):
+        return ""
+    return f" (UserRefNum {int.from_bytes(payload[end - 4 : end], 'big')})"

@@ -30,6 +30,7 @@ from venue.engine.counters import PEER_BYTES
 from venue.engine.link import Link
 from venue.engine.records import CANCEL_ALL, COMMAND, DAY_EVENT, SET_KILL_SWITCH
 from venue.instruments import Instruments
+from venue.sparing_log import SparingLog
 from venue.store import Store
 from venue.telemetry.page import Page
 from venue.wire.ouch import CancelReason
@@ -82,6 +83,7 @@ class Gateway:
         self._authenticator = Authenticator(accounts)
         self._rejections = Rejections()
         self._logins: set[asyncio.Task[None]] = set()
+        self._complaints = SparingLog(log)
         self._refused = 0
         self._lost = 0
         # towards the matching thread
@@ -220,14 +222,14 @@ class Gateway:
         if account is None:
             self.counters["logins_rejected_not_authorized"] += 1
             delay_ns = self._rejections.delay_ns(connection.host, now)
-            log.warning("login rejected: not authorized", extra=fields)
+            self._complaints.warning("login rejected: not authorized", **fields)
             if delay_ns:
                 connection.reject_at(now + delay_ns)
             else:
                 connection.reject("A", now)
         elif request.session not in ("", self._settings.session):
             self.counters["logins_rejected_no_session"] += 1
-            log.warning("login rejected: no such session", extra=fields | {"session": request.session})
+            self._complaints.warning("login rejected: no such session", **fields, session=request.session)
             connection.reject("S", now)
         else:
             self._accept(connection, account, request.sequence, now)
@@ -242,7 +244,8 @@ class Gateway:
         stream = self.store.streams[account]
         sequence = connection.accept(account, stream, self._settings.session, requested, now)
         fields = {"account": self._accounts[account].username, "peer": connection.peer}
-        log.info("login accepted", extra=fields | {"sequence": sequence, "last": stream.count})
+        numbers = {"session": self._settings.session, "sequence": sequence, "last": stream.count}
+        log.info("login accepted", extra=fields | numbers)
 
     # --- commands -----------------------------------------------------------------------------------------------------
 

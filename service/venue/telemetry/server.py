@@ -125,7 +125,7 @@ async def _accept(http: web.Server, listening_socket: socket.socket) -> None:
             else:
                 connection.close()
         except OSError as error:  # out of descriptors, or the client is gone again
-            log.warning("cannot take a connection: %s", error)
+            log.warning("cannot take a connection", extra={"reason": str(error)})
             await asyncio.sleep(TICK_S)
 
 

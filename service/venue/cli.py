@@ -65,6 +65,9 @@ COMMANDS = {
         DATA,
         "Make up a Nasdaq day: an ITCH 5.0 BinaryFILE with the message mix of a real one.",
     ),
+    "stat": Command(
+        "venue.telemetry.stat:stat", SERVICE, "Look at a running exchange, or at what a crashed one has left behind."
+    ),
     "bench": Command("venue.bench.commands:app", SERVICE, "Measure it."),
     "warm-up": Command("venue.warm_up:warm_up", SERVICE, "Compile the kernels now, so that the next start is quick."),
     "hash-password": Command(

@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import recorded_day as day
 from exchange_rig import Trader, enter, say
+from venue import passwords
 from venue.telemetry import page as counters_page
 from venue.telemetry import pages
 from venue.telemetry.page import State
@@ -221,6 +222,7 @@ CONFIGURATIONS = {
     "[engine]\nmode = 'sonsume'\n": 'engine.mode: expected "consume" or "match" or "passive", not',
     "[engine\n": "no valid TOML",
     "[orders]\nhost = '0.0.0.0'\n": "the password of account TRADER is public",
+    "[http]\nhost = '0.0.0.0'\n": "http.host: 0.0.0.0 can be reached from outside: set http.operator_token_hash first",
 }
 
 
@@ -236,6 +238,36 @@ def test_a_configuration_that_cannot_work_is_one_line(tmp_path: Path, text: str,
 def test_a_configuration_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
     assert complaint("--config", str(path)) == f"venue: {path}: no such file or directory"
+
+
+# --- the operator -------------------------------------------------------------------------------------------------
+
+
+def test_the_operator_kills_an_account_of_the_running_service(tmp_path: Path) -> None:
+    path = tmp_path / "venue.toml"
+    path.write_text(f'[http]\noperator_token_hash = "{passwords.hash_password("operator")}"\n')
+    with serving("--config", str(path), *ANY_PORTS) as service:
+        service.wait_ready()
+        page = service.page
+        assert page is not None
+        files = [page.with_suffix(suffix) for suffix in (".page", ".live", ".requests")]
+        assert all(file.exists() for file in files)
+        with contextlib.closing(http.client.HTTPConnection(*service.addresses["http"], timeout=PATIENCE_S)) as client:
+            for token, status in (("wrong", 403), ("operator", 200)):
+                headers = {"Authorization": f"Bearer {token}"}
+                client.request("POST", "/api/accounts/TAKER/kill", body='{"on": true}', headers=headers)
+                answer = client.getresponse()
+                assert (answer.status, answer.getheader("Content-Type")) == (status, "application/json"), answer.read()
+                answer.read()
+        sessions = json.loads(service.get("/api/sessions")[1])["sessions"]
+        assert [session["account"] for session in sessions if session["killed"]] == ["TAKER"]
+        assert json.loads(service.get("/api/book/AAPL")[1])["own_total"] == 0
+        service.process.send_signal(signal.SIGTERM)
+        code, _, err = service.finish()
+        assert code == 0
+        assert "kill switch set by the operator" in err
+        assert "scrypt$" not in err
+        assert not any(file.exists() for file in files)
 
 
 # --- stopping early -----------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ are nanoseconds since midnight in New York; wall-clock times, whose names end in
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+import orjson
 from msgspec import Meta
 
 Price = Annotated[str, Meta(pattern=r"^-?\d+\.\d{4}$", examples=["189.5000"])]
@@ -249,3 +250,8 @@ class KillSwitch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Killed(Answer, frozen=True, kw_only=True):
     account: str
     on: bool
+
+
+def encode(answer: Any) -> bytes:
+    """An answer, or a list of them, as JSON."""
+    return orjson.dumps(msgspec.to_builtins(answer))

@@ -18,7 +18,8 @@ import msgspec
 import orjson
 from aiohttp import WSMsgType, web
 
-from venue.telemetry.service import ApiError, Service, encode
+from venue.telemetry.answers import encode
+from venue.telemetry.service import ApiError, Service
 from venue.telemetry.watches import Watch
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,6 @@ import asyncio
 import time
 from typing import Any, Final
 
-import msgspec
-import orjson
 from aiohttp import web
 
 from venue.telemetry import answers, live_memory
@@ -86,13 +84,11 @@ class Service:
             self.unwatch(watch)
 
 
-def encode(answer: Any) -> bytes:
-    """An answer as JSON."""
-    return orjson.dumps(msgspec.to_builtins(answer))
-
-
 def respond(answer: Any, status: int = 200) -> web.Response:
     """An answer over HTTP."""
     return web.Response(
-        body=encode(answer), status=status, content_type="application/json", headers={"Cache-Control": "no-store"}
+        body=answers.encode(answer),
+        status=status,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
     )

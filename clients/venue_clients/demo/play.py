@@ -106,6 +106,7 @@ class Demo:
         service = await Service.start(folder, line.request_address)
         stack.push_async_callback(service.stop)
         await self._start(service, what)
+        self._screen.say("Watch it in a browser: http://{}:{}/".format(*service.addresses["http"]))
         line.also_to(service.addresses["feed"])
         host, port = service.addresses["orders"]
         clients = [

@@ -95,7 +95,7 @@ def divergence(watch: Watch) -> Text:
     executions = watch.latest.total("venue_divergence_events_total")
     shares = watch.latest.total("venue_divergence_shares_total")
     return Text(
-        f"divergence: history met orders that live ones had taken {executions:,} times, {shares:,} shares short\n",
+        f"divergence: {executions:,} times, {shares:,} shares that history traded were taken already\n",
         style="dim",
     )
 
@@ -108,7 +108,7 @@ def print_next_steps(console: Console, addresses: Mapping[str, tuple[str, int]],
     for command in (
         f"{program()} trade buy {symbol} 100 {price} --port {port}",
         f"{program()} load --rate 2000 --symbols {symbol} --port {port}",
-        f"curl http://{host}:{http_port}/metrics",
+        f"curl http://{host}:{http_port}/api/book/{symbol}",
     ):
         console.print(f"    {command}", style="cyan", soft_wrap=True)
     console.print()

@@ -28,8 +28,8 @@ from venue.engine.events import Outbox
 from venue.engine.kernel import part, verb
 from venue.engine.live_records import NO_SIDE, RECORDED_CROSS, RECORDED_EXECUTION, RECORDED_HIDDEN
 from venue.engine.match import LAST, take_own
-from venue.engine.orders import settle
 from venue.engine.records import BUY, EXECUTE_AT_PRICE, NO_INSTRUMENT, PASSIVE, RECORDED, SELL, Array
+from venue.engine.reports import settle
 from venue.engine.risk import side_of
 from venue.engine.tape import print_recorded
 

@@ -1,7 +1,9 @@
 """The tape: every trade in the order in which it happened, those of the clients and those of the recorded day.
 
 It is what people see, not what the exchange rests on: the oldest trades are overwritten, and nobody waits for a
-reader.
+reader. A made-up day of a million messages, of which 2 % are executions, went through ``loop.run`` at 9.18 million a
+second before there was a tape (and the best prices in ``SIDE``), and at 9.11 with both: medians of 14 alternating
+runs, each the best of 11, on a machine where they scatter by 5 %.
 """
 
 from __future__ import annotations

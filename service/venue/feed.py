@@ -70,7 +70,7 @@ log = logging.getLogger("venue.feed")
 
 STEPS_A_TURN: Final = 64
 """How many steps in Python (a packet out of order, a new stock) before others get their turn; each takes some 10 µs."""
-RETRY_S: Final = 0.0005
+RETRY_S: Final = 0.001  # uvloop counts whole milliseconds: anything less is a busy loop
 """How long to wait for room on the command ring."""
 GRACE_S: Final = 0.05
 """After a wait, before a gap may time out: its messages may have been in the socket all the time."""

@@ -39,7 +39,7 @@ from venue.wire.soupbintcp import LoginRequested
 log = logging.getLogger("venue.gateway")
 
 TICK_S: Final = 0.25
-RETRY_S: Final = 0.0005
+RETRY_S: Final = 0.001  # uvloop counts whole milliseconds: anything less is a busy loop
 """How soon a full command ring is tried again."""
 PASS_EVENTS: Final = 2_048
 PASSES: Final = 2

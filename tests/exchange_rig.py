@@ -121,13 +121,8 @@ class Venue:
     def close(self) -> None:
         self.closing.close()
         link = self.exchange.link
-        for descriptor in {
-            link.command_wake,
-            link.event_wake,
-            int(self.matcher.wait[1]),
-            int(self.matcher.out.wake[0]),
-        }:
-            os.close(descriptor)
+        os.close(link.command_wake)
+        os.close(link.event_wake)
 
     # --- waiting --------------------------------------------------------------------------------------------------
 

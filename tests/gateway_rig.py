@@ -122,10 +122,9 @@ class Rig:
 
     def __init__(self, folder: Path, ring_capacity: int, settings: Orders, account_list: list[Account]) -> None:
         self.now_ns = START_NS
-        commands_read, commands_write = system.wake_pair()
-        event_wake, _ = system.wake_pair()
-        self.link = Link(ring.create(ring_capacity, r.COMMAND), ring.create(8_192, r.EVENT), commands_write, event_wake)
-        self.matcher = Matcher(self.link, commands_read)
+        command_wake, event_wake = system.wake_descriptor(), system.wake_descriptor()
+        self.link = Link(ring.create(ring_capacity, r.COMMAND), ring.create(8_192, r.EVENT), command_wake, event_wake)
+        self.matcher = Matcher(self.link, command_wake)
         self.page = pages.create(mode="match", accounts=NAMES, folder=folder)
         self.instruments = Instruments(4)
         self.instruments.add("AAPL")

@@ -19,7 +19,7 @@ FIRM = "VNUE"
 ARRIVAL_NS, TIME_NS = 1_000, 34_200_000_001_000
 SYMBOLS = ("AAPL", "MSFT")
 BLANK_CL_ORD_ID = " " * 14
-WAKE_READ, WAKE_WRITE = system.wake_pair()
+WAKE = system.wake_descriptor()
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Desk:
         buffer = np.frombuffer(data, np.uint8).copy()
         stop = len(buffer) if end is None else end
         firm = int.from_bytes(FIRM.encode(), "big")
-        return decoder.decode(self.inbound, buffer, start, stop, ACCOUNT, firm, ARRIVAL_NS, TIME_NS, WAKE_WRITE)
+        return decoder.decode(self.inbound, buffer, start, stop, ACCOUNT, firm, ARRIVAL_NS, TIME_NS, WAKE)
 
     def take(self) -> list[dict[str, Any]]:
         """The commands that were published, as dictionaries, given back to the ring."""

@@ -196,8 +196,7 @@ def assemble(config: Config, page: Page) -> Exchange:
     answers = ring.create(engine.event_ring, records.EVENT)
     page.matcher["command_ring_capacity"] = engine.command_ring
     page.matcher["event_ring_capacity"] = engine.event_ring
-    sleep_on, wake_matcher = system.wake_pair()
-    event_wake, wake_loop = system.wake_pair()
+    command_wake, event_wake = system.wake_descriptor(), system.wake_descriptor()
     set_limits(page.exposures, config.accounts)
     memory = live_memory.create(page.path, engine.instruments)
     state = books.create(
@@ -210,12 +209,12 @@ def assemble(config: Config, page: Page) -> Exchange:
         counters=page.matcher,
         live=memory.live,
     )
-    outbox = events.create_outbox(answers, wake_loop)
-    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], sleep_on, memory.live)
+    outbox = events.create_outbox(answers, event_wake)
+    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], command_wake, memory.live)
     instruments = Instruments(engine.instruments, (memory.symbols, memory.count))
     for symbol in config.instruments.symbols:
         instruments.add(symbol)
-    link = Link(commands, answers, wake_matcher, event_wake)
+    link = Link(commands, answers, command_wake, event_wake)
     offset_ns = market_offset_ns()
     gateway = Gateway(link, page, instruments, config.accounts, config.orders, offset_ns)
     feed = Feed(link, page, instruments, config.feed, offset_ns) if config.has_feed else None
@@ -306,7 +305,7 @@ async def stop(exchange: Exchange, matching: threading.Thread) -> None:
     await settle(exchange.matcher)
     await exchange.gateway.stop()
     events.stop(exchange.matcher.out)
-    system.wake(exchange.matcher.wait[1], np.zeros(2, np.int64))
+    system.wake(exchange.link.command_wake, np.zeros(2, np.int64))
     matching.join(JOIN_S)
     if matching.is_alive():
         log.error("the matching thread did not stop")

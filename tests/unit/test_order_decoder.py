@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from order_desk import (
     FIRM,
     SYMBOLS,
-    WAKE_READ,
-    WAKE_WRITE,
+    WAKE,
     Desk,
     cl_ord_id,
     command,
@@ -294,15 +293,15 @@ def test_a_sleeping_matcher_is_woken_once_a_chunk(desk: Desk) -> None:
     assert ring.park(desk.commands)
     desk.decode(packets(enter(1), enter(2)))
     scratch = np.zeros(2, np.int64)
-    system.sleep(WAKE_READ, 0, scratch)  # returns at once and takes the wake-up
+    system.sleep(WAKE, 0, scratch)  # returns at once and takes the wake-up
     assert not ring.must_wake(desk.commands)
 
 
 def test_commands_of_the_service_itself() -> None:
     desk = Desk(capacity=2)
     desk.decode(packets(enter(1)))
-    assert decoder.submit(desk.inbound, CANCEL_ALL, 9, ord("Z"), 77, WAKE_WRITE)
-    assert not decoder.submit(desk.inbound, CANCEL_ALL, 9, ord("Z"), 78, WAKE_WRITE)
+    assert decoder.submit(desk.inbound, CANCEL_ALL, 9, ord("Z"), 77, WAKE)
+    assert not decoder.submit(desk.inbound, CANCEL_ALL, 9, ord("Z"), 78, WAKE)
     assert desk.take()[1] == command(CANCEL_ALL, account=9, detail=ord("Z"), time_ns=77, ingress_ns=0)
 
 

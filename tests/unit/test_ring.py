@@ -140,9 +140,9 @@ def test_a_consumer_does_not_park_on_what_came_in_the_meantime() -> None:
 
 def test_a_sleeper_is_woken_through_its_descriptor() -> None:
     scratch = np.zeros(2, np.int64)
-    reading, writing = system.wake_pair()
-    system.wake(writing, scratch)
-    system.sleep(reading, 60_000, scratch)  # returns at once, or this test times out
+    descriptor = system.wake_descriptor()
+    system.wake(descriptor, scratch)
+    system.sleep(descriptor, 60_000, scratch)  # returns at once, or this test times out
     before_ns = system.now_ns(scratch)
-    system.sleep(reading, 1, scratch)
+    system.sleep(descriptor, 1, scratch)
     assert system.now_ns(scratch) - before_ns >= 1_000_000

@@ -75,12 +75,6 @@ sleep: Any = _sleep if JIT else _plain_sleep
 """``sleep(descriptor, timeout_ms, scratch)``: until somebody wakes the descriptor, at most ``timeout_ms``."""
 
 
-def wake_pair() -> tuple[int, int]:
-    """The reading and the writing end of a wake-up descriptor (one eventfd where there is one, else a pipe)."""
-    if hasattr(os, "eventfd"):
-        descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        return descriptor, descriptor
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    return reading, writing
+def wake_descriptor() -> int:
+    """A descriptor to sleep on and to wake: an eventfd (Linux), which is both ends in one."""
+    return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

@@ -62,12 +62,11 @@ def refusal(exchange: State, c: Command, original: Order | None = None) -> int:
         return RejectReason.QUOTE_UNAVAILABLE
     account = exchange.accounts[c.account]
     open = c.quantity - (original.spent if original else 0)
-    price = opposite[0].price if is_market(c.price) else c.price
     if account.killed:
         return RejectReason.FIRM_NOT_AUTHORIZED
     if account.max_order_quantity and c.quantity > account.max_order_quantity:
         return RejectReason.RISK_MAX_QUANTITY
-    if account.max_order_notional and price * open > account.max_order_notional:
+    if account.max_order_notional and _value(side, c.price, open, opposite) > account.max_order_notional:
         return RejectReason.RISK_SINGLE_ORDER_NOTIONAL
     if account.collar_bp and not is_market(c.price):
         anchors = [opposite[0].price] if opposite else []
@@ -80,6 +79,20 @@ def refusal(exchange: State, c: Command, original: Order | None = None) -> int:
     if _over_position(exchange, c.account, instrument, side, open - (original.open if original else 0)):
         return RejectReason.RISK_AGGREGATE_EXPOSURE
     return _rate(exchange, c)
+
+
+def _value(side: int, price: int, shares: int, opposite: list[Order]) -> int:
+    """The most that an order could trade for: a sale at its limit or the touch, a market buy all that it takes."""
+    if side == SELL:
+        best = opposite[0].price if opposite else 0
+        return (best if is_market(price) else max(best, price)) * shares
+    if not is_market(price):
+        return price * shares
+    value = 0
+    for order in opposite:
+        met = min(shares, order.open)
+        value, shares = value + met * order.price, shares - met
+    return value
 
 
 def _outside(side: int, price: int, anchor: int, collar_bp: int) -> bool:

@@ -119,6 +119,7 @@ class RecordedFlow(State):
         for book in self.books:
             book.orders = [order for order in book.orders if order.is_own]
             book.incomplete = book.recorded = False
+            book.state = ord("T")
         self.history_lost = False
         self.recorded.clear()
 

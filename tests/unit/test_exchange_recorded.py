@@ -394,6 +394,11 @@ def test_history_goes_on_in_a_halt(book: Exchange) -> None:
     assert sent(book, enter(2, "B", 4, 100)) == ["0 rejected 2: HALTED"]
 
 
+def test_a_reset_ends_every_halt(book: Exchange) -> None:
+    sent(book, trading_state("H"), feed_reset())
+    assert sent(book, enter(1, "B", 4, 100)) == ["0 accepted 1: B 4 @ 100"]
+
+
 # --- passive ------------------------------------------------------------------------------------------------------
 
 

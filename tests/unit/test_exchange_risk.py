@@ -73,6 +73,23 @@ def test_notional_of_one_order(fresh: NewExchange) -> None:
     assert sent(exchange, replace(1, 6, 140, 50)) == ["0 replaced 1 by 6: B 100 @ 50"]
 
 
+def test_notional_of_a_sale_is_what_it_could_trade_for(fresh: NewExchange) -> None:
+    """Its limit may be far below the bid that it meets."""
+    exchange = fresh(r.MATCH, accounts=({"max_order_notional": 5_000}, {}))
+    sent(exchange, enter(1, "B", 500, 90, account=1))
+    assert sent(exchange, enter(1, "S", 56, 1)) == ["0 rejected 1: RISK_SINGLE_ORDER_NOTIONAL"]
+    assert sent(exchange, enter(2, "S", 56, MARKET)) == ["0 rejected 2: RISK_SINGLE_ORDER_NOTIONAL"]
+    assert sent(exchange, enter(3, "S", 55, 1))[0] == "0 accepted 3: S 55 @ 1"
+    assert sent(exchange, enter(4, "S", 50, 101)) == ["0 rejected 4: RISK_SINGLE_ORDER_NOTIONAL"]
+
+
+def test_notional_of_a_market_order_counts_every_level_that_it_needs(fresh: NewExchange) -> None:
+    exchange = fresh(r.MATCH, accounts=({"max_order_notional": 5_000}, {}))
+    sent(exchange, enter(1, "S", 10, 1, account=1), enter(2, "S", 100, 90, account=1))
+    assert sent(exchange, enter(1, "B", 66, MARKET)) == ["0 rejected 1: RISK_SINGLE_ORDER_NOTIONAL"]
+    assert sent(exchange, enter(2, "B", 65, MARKET))[0] == f"0 accepted 2: B 65 @ {MARKET}"
+
+
 def test_the_largest_notional_does_not_wrap(fresh: NewExchange) -> None:
     largest = r.MAX_PRICE * r.MAX_QUANTITY
     exchange = fresh(r.MATCH, accounts=({"max_order_notional": largest - 1}, {"max_order_notional": largest}))

@@ -143,13 +143,6 @@ def best_level(b: Books, row: Array) -> int:
     return int(b.ladders[int(row["block"]) + count - 1] & 0xFFFFFFFF)
 
 
-@verb
-def best_price(b: Books, instrument: int, side: int) -> int:
-    """The best price of a side; 0 if it is empty. A recorded order may itself stand at 0: see ``best_level``."""
-    level = best_level(b, b.sides[2 * instrument + side])
-    return int(b.levels[level]["price"])
-
-
 @part
 def grow_ladder(b: Books, row: Array) -> bool:
     """Move a full ladder into a block twice its size. False if there is no room."""

@@ -77,7 +77,6 @@ def clear(event: Array) -> None:
     event["quantity"] = 0
     event["original_user_ref"] = 0
     event["leaves"] = 0
-    event["queue_ahead"] = 0
     event["instrument"] = 0
     event["side"] = 0
     event["tif"] = 0

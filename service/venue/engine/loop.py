@@ -96,7 +96,8 @@ def create(
 @inlined
 def apply_recorded(b: Books, out: Outbox, command: Array, kind: int) -> None:
     """One command of the feed, the most frequent kinds first."""
-    b.counters[0]["last_feed_time_ns"] = command["time_ns"]
+    if command["ingress_ns"] > 0:  # the feed's own clock, not that of the service's commands about it
+        b.counters[0]["last_feed_time_ns"] = command["time_ns"]
     if kind == ADD:
         recorded.add(b, out, command)
     elif kind == DELETE:

@@ -1,7 +1,7 @@
 """What an incoming order meets: price first, then time, always at the resting order's price.
 
 These verbs change books and write lines into ``Books.fills``; they know no accounts' limits and send no events. That
-is for their callers, who turn the lines into events (:mod:`venue.engine.live`) or into a benchmark's reports.
+is for their callers, who turn the lines into events (:mod:`venue.engine.orders`) or into a benchmark's reports.
 """
 
 from __future__ import annotations

@@ -118,6 +118,8 @@ def place_recorded(
 ) -> None:
     """Add a recorded order: it trades with own orders that it crosses, then joins its queue.
 
+    In a halt, too: left crossed, the two would not meet when trading resumes.
+
     ``consumed`` is what own orders had taken of the order that it replaces.
     """
     price = int(command["price"])
@@ -315,7 +317,7 @@ def lose(b: Books) -> None:
 
 @part
 def reset(b: Books) -> None:
-    """A new feed session: forget every recorded order; own orders stay."""
+    """A new feed session: forget every recorded order and every halt; own orders stay."""
     outlined()
     for place in range(1, len(b.references), 2):
         while b.references[place] != 0:  # erasing may move another entry here
@@ -323,5 +325,6 @@ def reset(b: Books) -> None:
     b.state[HISTORY_LOST] = 0
     for instrument in range(len(b.books)):
         b.books[instrument]["recorded"] = 0
+        b.books[instrument]["state"] = TRADING
         b.books[instrument]["incomplete"] = 0
     b.counters[0]["incomplete_books"] = 0

@@ -77,7 +77,6 @@ EVENT = np.dtype(
             "reference",
             "word0",
             "word1",
-            "queue_ahead",
             "quantity",
             "user_ref",
             "original_user_ref",
@@ -93,8 +92,8 @@ EVENT = np.dtype(
             "cross",
             "detail",
         ],
-        "formats": ["<i8"] * 7 + ["<u4"] * 4 + ["<u2"] * 2 + ["u1"] * 8,
-        "offsets": [0, 8, 16, 24, 32, 40, 48, 56, 60, 64, 68, 72, 74, 76, 77, 78, 79, 80, 81, 82, 83],
+        "formats": ["<i8"] * 6 + ["<u4"] * 4 + ["<u2"] * 2 + ["u1"] * 8,
+        "offsets": [0, 8, 16, 24, 32, 40, 56, 60, 64, 68, 72, 74, 76, 77, 78, 79, 80, 81, 82, 83],
         "itemsize": 128,
     }
 )

@@ -1,8 +1,9 @@
 """Checks before the book, and the exposure that they look at.
 
 Every limit has a reject reason of its own (OUCH 5.0, Rejected; the reasons from 0x20 on are those of risk checks).
-A limit of 0 is no limit. All arithmetic is in integers that cannot overflow: quantities are checked against
-``MAX_QUANTITY`` before they are multiplied with a price.
+A limit of 0 is no limit. No check can overflow: quantities are at most ``MAX_QUANTITY`` before they are multiplied
+with a price. (The sums that only metrics show, such as ``open_notional``, wrap after some 4,600 open orders of the
+largest size at the highest price.)
 """
 
 from __future__ import annotations
@@ -133,6 +134,28 @@ def collared(side: int, reference: int, collar_bp: int) -> int:
     return -(-reference * (BASIS_POINTS - collar_bp) // BASIS_POINTS)
 
 
+@verb
+def largest_value(b: Books, instrument: int, side: int, price: int, shares: int, opposite: int) -> int:
+    """The most that an order could trade for now, in ticks × shares; ``opposite`` is the touch it meets, -1 = none.
+
+    A sale may trade far above its limit, and a market order to buy goes through as many levels as it needs.
+    """
+    if side == SELL:
+        return max(opposite, 0 if is_market(price) else price) * shares
+    if not is_market(price):
+        return price * shares
+    row = b.sides[2 * instrument + SELL]
+    position = int(row["block"]) + int(row["count"]) - 1
+    value = 0
+    while position >= int(row["block"]) and shares > 0:
+        level = b.levels[int(b.ladders[position] & 0xFFFFFFFF)]
+        met = min(shares, int(level["shares"]))
+        value += met * int(level["price"])
+        shares -= met
+        position -= 1
+    return value
+
+
 @part
 def check_risk(
     b: Books, account: int, instrument: int, side: int, price: int, total: int, shares: int, new: int, time_ns: int
@@ -153,8 +176,8 @@ def check_risk(
         return KILL_SWITCH
     if limits["max_order_quantity"] > 0 and total > limits["max_order_quantity"]:
         return ORDER_QUANTITY
-    paid = opposite if market else price
-    if limits["max_order_notional"] > 0 and paid * shares > limits["max_order_notional"]:
+    most = int(limits["max_order_notional"])
+    if most > 0 and largest_value(b, instrument, side, price, shares, opposite) > most:
         return ORDER_NOTIONAL
     collar_bp = int(limits["collar_bp"])
     if collar_bp > 0 and not market:

@@ -2,7 +2,7 @@
 
 A hash is one line, ``scrypt$14$8$1$<salt>$<key>``: log2 of the cost, block size, parallelism, and then salt and key
 in URL-safe base64. With these numbers a guess costs some 50 ms and 16 MiB (RFC 7914). SoupBinTCP has ten characters
-for a password, padded with spaces, and compares it without regard to case (reference section 4.3): letters are made
+for a password, padded with spaces, and compares it without regard to case (SoupBinTCP 3.00, 2.2.3): letters are made
 upper-case before they are hashed.
 """
 

@@ -2,7 +2,7 @@
 
 A stream is append-only and never moves, so that it is the send buffer and the resume store at once: slices of it are
 written to sockets without a copy, and a client that comes back is served from the byte where its next message begins.
-Message numbers start at 1 (SoupBinTCP 3.00, reference section 4.3).
+Message numbers start at 1 (SoupBinTCP 3.00).
 
 All streams lie in one reserved piece of memory whose pages exist only once they are written. The compiled encoder
 (:mod:`venue.engine.order_encoder`) appends; all of it belongs to the loop thread.

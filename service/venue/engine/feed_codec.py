@@ -218,7 +218,7 @@ def _fill(command: Any, data: Array, at: int, row: Array, instrument: int, ingre
     if price > MAX_TICKS or (kind == records.ADD and side != SIDE_BUY and side != SIDE_SELL):
         return False
     shares = _field(data, at, row, QUANTITY)
-    if shares < 0 or shares > MAX_SHARES:  # only a cross counts its shares in 64 bits, and only its price is used
+    if shares < 0 or shares > MAX_SHARES:  # only a cross counts its shares in 64 bits, and only its price moves a book
         shares = MAX_SHARES
     _clear(command, kind, load_be64(data, at + TIMESTAMP_END - 8) & TIMESTAMP_MASK, ingress_ns)
     command["price"] = price

@@ -1,7 +1,7 @@
 """From the bytes of an order connection to commands on the ring: one compiled call for each chunk that is received.
 
-The call cuts SoupBinTCP packets out of a connection's receive buffer (reference sections 4.1, 4.2), turns the OUCH 5.0
-message in each ``U`` packet (section 8.2) into one COMMAND, and publishes them all at once. Client heartbeats and
+The call cuts SoupBinTCP packets out of a connection's receive buffer, turns the OUCH 5.0
+message in each ``U`` packet into one COMMAND, and publishes them all at once. Client heartbeats and
 debug texts are passed over. Everything else stops it, and its caller looks after that packet.
 
 What a message becomes:

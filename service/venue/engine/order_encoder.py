@@ -1,6 +1,6 @@
 """From events on the ring to bytes in the accounts' streams: one compiled call for each wake-up of the loop.
 
-Each event becomes one OUCH 5.0 message (reference section 8.3), framed as a SoupBinTCP Sequenced Data packet at the
+Each event becomes one OUCH 5.0 message, framed as a SoupBinTCP Sequenced Data packet at the
 end of its account's stream (:mod:`venue.store`), from where it is written to the socket as it stands. No message of
 ours has options: where the table ends in their length, it is 0.
 """

@@ -1,4 +1,4 @@
-"""Which optional attributes (TagValues, reference section 8.1) an order may carry here.
+"""Which optional attributes (TagValues of the Optional Appendage) an order may carry here.
 
 What has no meaning on this exchange is accepted and ignored; what would change how the order trades is rejected with
 its reason, since an order must never trade in another way than its owner wrote.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import gc
 import json
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -61,6 +63,10 @@ BEAT_S: Final = 0.5
 LAST_EVENTS_S: Final = 2.0
 """How long the end of the day may take to reach the streams of all accounts."""
 JOIN_S: Final = 5.0
+STOPS: Final = (signal.SIGINT, signal.SIGTERM)
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 30.0
+"""Between two starts of the telemetry process; twice as long every time, until one has lived longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +95,35 @@ class Sockets:
 class Telemetry:
     """The process that serves the page. Should it end, another one takes its place."""
 
-    def __init__(self, page: Page, listening: socket.socket, operator_token_hash: str) -> None:
+    def __init__(
+        self,
+        page: Page,
+        listening: socket.socket,
+        operator_token_hash: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._launch = functools.partial(launch, page.path, listening, operator_token_hash)
+        self._clock = clock
+        self._started_at = clock()
+        self._pause_s = FIRST_PAUSE_S
         self.process = self._launch()
 
     def keep_running(self) -> None:
-        code = self.process.poll()
-        if code is not None:
-            log.error("the telemetry process ended; starting another", extra={"exit_code": code})
+        """With every beat. No error: an exchange that nobody can look at is better than none."""
+        code, now = self.process.poll(), self._clock()
+        if code is None:
+            if now - self._started_at > LONGEST_PAUSE_S:
+                self._pause_s = FIRST_PAUSE_S
+            return
+        if now - self._started_at < self._pause_s:
+            return
+        self._started_at, self._pause_s = now, min(2 * self._pause_s, LONGEST_PAUSE_S)
+        log.error("the telemetry process ended; starting another", extra={"exit_code": code})
+        try:
             self.process = self._launch()
+        except OSError as error:
+            fields = {"reason": error.strerror or str(error), "again_after_s": self._pause_s}
+            log.error("the telemetry process cannot be started", extra=fields)
 
     def stop(self) -> None:
         self.process.terminate()
@@ -124,30 +150,44 @@ class Exchange:
 
 def serve(config: Config) -> int:
     """Run an exchange until SIGTERM or Ctrl-C; gives back the exit code. ConfigError for what cannot work."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         signal.signal(number, stop_early)
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
-    sockets = open_sockets(config)
-    run_info = {"version": version("venue"), "mode": config.engine.mode, "session": config.orders.session}
-    log.info("starting", extra=run_info | {"accounts": len(config.accounts)})
-    page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
-    telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
-    try:
+    with contextlib.ExitStack() as closing:
+        sockets = closing.enter_context(contextlib.closing(open_sockets(config)))
+        run_info = {"version": version("venue"), "mode": config.engine.mode, "session": config.orders.session}
+        log.info("starting", extra=run_info | {"accounts": len(config.accounts)})
+        with stops_held_back():  # a page that nobody removes would stay in memory
+            page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
+            closing.callback(page.remove)
+            telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
+            closing.callback(telemetry.stop)
+        closing.callback(page.set_state, State.STOPPED)
         exchange = assemble(config, page)
         page.set_state(State.COMPILING)
         compile_kernels(exchange)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(run(exchange, sockets, telemetry))
-    finally:
-        page.set_state(State.STOPPED)
-        telemetry.stop()
-        page.remove()
-        sockets.close()
 
 
 def stop_early(number: int, frame: object) -> None:
     """A stop while kernels compile is as clean as a later one."""
     raise SystemExit(0)
+
+
+@contextlib.contextmanager
+def stops_held_back() -> Iterator[None]:
+    """SIGTERM and Ctrl-C take effect at the end of the block. (A signal mask is for one thread; numpy has others.)"""
+    held: list[int] = []
+    for number in STOPS:
+        signal.signal(number, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        for number in STOPS:
+            signal.signal(number, stop_early)
+    if held:
+        stop_early(held[0], None)
 
 
 # --- start --------------------------------------------------------------------------------------------------------
@@ -190,7 +230,22 @@ def market_offset_ns() -> int:
 
 
 def assemble(config: Config, page: Page) -> Exchange:
-    """Make every part and connect them. Nothing runs yet."""
+    """Make every part and connect them; nothing runs yet. ConfigError if there is not the memory for them."""
+    try:
+        return connect(config, page)
+    except (MemoryError, OverflowError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+            raise
+        engine = config.engine
+        raise ConfigError(
+            f"engine: not enough memory for {engine.orders} orders, {engine.levels} levels, {engine.instruments} "
+            f"instruments and {config.orders.max_store_bytes} bytes of session store; lower engine.orders, levels, "
+            "orders_per_account or the rings, or orders.max_store_bytes"
+        ) from None
+
+
+def connect(config: Config, page: Page) -> Exchange:
+    """All parts. MemoryError or OSError if there is not the memory for them."""
     engine = config.engine
     commands = ring.create(engine.command_ring, records.COMMAND)
     answers = ring.create(engine.event_ring, records.EVENT)
@@ -240,19 +295,24 @@ async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int
     stopping = asyncio.Event()
     failures: list[dict[str, Any]] = []
     running = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         running.add_signal_handler(number, stopping.set)
 
     def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A broken invariant in a callback: rather stop than go on with it."""
+        """A broken invariant in a callback or in the beat: rather stop than go on with it."""
         failures.append(context)
         log.critical("a callback failed", extra={"what": context["message"]}, exc_info=context.get("exception"))
         stopping.set()
 
+    def beat_ended(beating: asyncio.Task[None]) -> None:
+        if not beating.cancelled():
+            running.call_exception_handler({"message": "the beat ended", "exception": beating.exception()})
+
     running.set_exception_handler(fail)
     matching = start_matching(exchange.matcher)
     await open_doors(exchange, sockets)
-    beating = asyncio.create_task(beat(exchange, telemetry))
+    beating = asyncio.create_task(beat(exchange, telemetry, matching))
+    beating.add_done_callback(beat_ended)
     gc.collect()
     gc.freeze()  # what is here now lives as long as the process: no collection has to look at it again
     exchange.page.set_state(State.READY)
@@ -286,10 +346,15 @@ def announce(addresses: dict[str, str]) -> None:
     log.info("ready", extra=addresses)
 
 
-async def beat(exchange: Exchange, telemetry: Telemetry) -> None:
-    """Show in the counters page that the loop runs, do what the operator asks, and see to it that somebody serves."""
+async def beat(exchange: Exchange, telemetry: Telemetry, matching: threading.Thread) -> None:
+    """Show in the counters page that both threads run, do what the operator asks, see to it that somebody serves.
+
+    RuntimeError if the matching thread has ended.
+    """
     feed_clock = FeedClock(exchange.page)
     while True:
+        if not matching.is_alive():
+            raise RuntimeError("the matching thread has ended")
         exchange.page.beat()
         feed_clock.update(time.monotonic_ns() + exchange.market_offset_ns)
         exchange.operator.poll()

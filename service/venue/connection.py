@@ -43,6 +43,7 @@ WRITE_BYTES: Final = 256 << 10
 STALL_NS: Final = 15_000_000_000
 """How long a client may take nothing of what is there for it."""
 LINGER_NS: Final = 2_000_000_000
+"""How long a client may take to close its side once we have closed ours."""
 NOBODY: Final = -1
 
 
@@ -314,9 +315,13 @@ class Connection(asyncio.BufferedProtocol):
         self.close("end of session")
 
     def close(self, reason: str) -> None:
-        """Close once what was written is out, or after ``LINGER_NS``."""
+        """Close our side once what was written is out, and the connection when the client closes its own, or after
+        ``LINGER_NS``. Until then its input is read and dropped: Linux answers input that nobody has read with a
+        reset, and a reset takes what the client has not received yet with it."""
         self._leave(reason)
-        self.transport.close()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.transport.resume_reading()
 
     def cut(self, reason: str) -> None:
         """Close at once."""

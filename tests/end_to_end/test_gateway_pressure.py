@@ -197,6 +197,30 @@ def test_stopping_waits_for_readers_and_for_nobody_else(
     scenario(tmp_path)
 
 
+@with_gateway()
+async def test_the_end_of_the_session_reaches_a_client_that_goes_on_sending(rig: Rig) -> None:
+    """What it sends is read and dropped: unread, it would reset the connection and take the last messages with it."""
+    client = await rig.login("ALPHA", sequence=0, receive_buffer_bytes=4_096)
+    await filled_up(rig, 0)
+    size = len(rig.stream()) - 13
+
+    async def send_on() -> None:
+        while True:
+            await client.send(frame(b"R") * 1_000)
+
+    sending = asyncio.create_task(send_on())
+    stopping = asyncio.create_task(rig.gateway.stop())
+    try:
+        assert await client.raw(size) == rig.stream()[13:]
+        assert await client.next() == b"Z"
+        with pytest.raises(EOFError):
+            await client.next()
+    finally:
+        sending.cancel()
+        client.close()
+        await stopping
+
+
 # --- the end of a store ---------------------------------------------------------------------------------
 
 

@@ -10,9 +10,9 @@
 ARG PYTHON=python:3.11-slim-bookworm
 
 # Machine code is made at build, for any CPU of the architecture, and found again by every start (Numba's cache goes by
-# the CPU's name). On the workload of `venue bench match` that costs nothing that can be measured: best of eight medians
-# 13.2 million messages a second with generic, 14.1 with x86-64-v2, 14.1 with x86-64-v3, 11.8 with the host's own
-# Rocket Lake, on a machine whose runs differ by more than that. Integers and pointers have no use for wide vectors.
+# the CPU's name). That costs nothing that can be measured: the workload of `venue bench match`, best of 3 × 12 runs on a
+# Rocket Lake, in million messages a second: 26.1 with generic, 24.9 with x86-64-v2, 26.6 with x86-64-v3, 24.2 with the
+# CPU's own name; runs of the same code differ by more. Integers and pointers have no use for wide vectors.
 # With another NUMBA_CPU_NAME a start compiles anew.
 
 # --- build: dependencies, then venue, then the kernels ------------------------------------------------------------

@@ -21,6 +21,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from venue import cli, config, passwords
+from venue.telemetry import live_memory, page, pages
 
 TOP = Path(__file__).parents[2]
 DEPLOY = TOP / "deploy"
@@ -158,6 +159,16 @@ def test_the_exchange_of_compose_starts_with_a_configuration_of_its_own() -> Non
 def test_the_public_password_of_the_embedded_accounts_is_nowhere_else() -> None:
     for path in DEPLOY.rglob("*.toml"):
         assert config.DEMO_PASSWORD_HASH not in path.read_text(), path
+
+
+def test_shared_memory_has_room_for_this_run_and_for_the_crashed_ones_that_are_kept() -> None:
+    settings = config.load(DEPLOY / "compose" / "venue.toml")
+    run_bytes = live_memory.places(settings.engine.instruments)[1] + page.SIZE_BYTES
+    (stateful_set,) = manifests("statefulset.yaml")
+    volumes = {volume["name"]: volume for volume in stateful_set["spec"]["template"]["spec"]["volumes"]}
+    assert SERVICES["venue"]["shm_size"] == "256m"
+    assert volumes["shared-memory"]["emptyDir"]["sizeLimit"] == "256Mi"
+    assert run_bytes * (1 + pages.DEAD_PAGES_KEPT) < 256 << 20
 
 
 def test_the_venue_of_compose_is_ready_before_its_clients_start() -> None:

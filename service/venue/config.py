@@ -34,6 +34,13 @@ Mode = Literal["match", "consume", "passive"]
 Wait = Literal["adaptive", "spin", "park"]
 
 
+STORE_BYTES_A_RECORD: Final = 768
+"""Of both rings: so much of an account's session store. When two thirds of it are used, all its orders are canceled,
+and what is in the rings then comes on top. An order is Accepted with 67 bytes and Canceled with 21: C bytes of which
+two thirds are Accepted orders need 2/3 C × 21/67 for the end, 0.124 C of the last third are left for the rings, and
+67 + 21 bytes a record are at most that if C is 708 bytes a record or more."""
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be used. The text is one line that names the key and what is expected."""
 
@@ -54,7 +61,8 @@ class Orders(_Section, frozen=True, kw_only=True):
     max_unsent_bytes: Annotated[int, Meta(ge=4_096, le=1 << 30)] = 8 << 20
     """A client that has not taken this much of what was written for it is cut off."""
     max_store_bytes: Annotated[int, Meta(ge=65_536, le=1 << 40)] = 1 << 30
-    """Everything ever sent to all accounts of the session, kept so that they can resume."""
+    """Everything ever sent to all accounts of the session, in equal shares, kept so that they can resume. At least
+    768 for every account and record of engine.command_ring and event_ring; memory is taken only when it is used."""
 
 
 class Feed(_Section, frozen=True, kw_only=True):
@@ -261,6 +269,7 @@ def check(config: Config) -> None:
     _check_feed(config.feed)
     _check_engine(config)
     _check_accounts(config.accounts)
+    _check_store(config)
     demo = next((account for account in config.accounts if account.password_hash == DEMO_PASSWORD_HASH), None)
     if demo is not None and not is_loopback(config.orders.host):
         raise ConfigError(
@@ -347,6 +356,16 @@ def _check_accounts(accounts: Sequence[Account]) -> None:
         except ValueError as error:
             raise ConfigError(f"{key}.password_hash: {error}; `venue hash-password` makes one") from None
     _no_twice("accounts.username", [account.username.upper() for account in accounts])
+
+
+def _check_store(config: Config) -> None:
+    accounts = len(config.accounts)
+    needed = accounts * (config.engine.command_ring + config.engine.event_ring) * STORE_BYTES_A_RECORD
+    if config.orders.max_store_bytes < needed:
+        raise ConfigError(
+            f"orders.max_store_bytes: {config.orders.max_store_bytes} is too little for {accounts} accounts and what "
+            f"is in the rings: at least {needed}, or a smaller engine.command_ring and event_ring"
+        )
 
 
 def _no_twice(key: str, values: Sequence[str]) -> None:

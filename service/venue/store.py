@@ -24,7 +24,7 @@ BYTES_A_MESSAGE: Final = 16
 RESERVE: Final = 3
 """A third of a stream is kept for the end of an account that has used the rest: all its orders are canceled then.
 Each of them was Accepted with 67 bytes and takes 21 to be Canceled, so that two thirds of orders need less than a
-quarter; what is in the rings at that time fits beside it."""
+quarter; what is in the rings at that time fits beside it: :mod:`venue.config` sees to that."""
 
 MAP_NORESERVE: Final = getattr(mmap, "MAP_NORESERVE", 0x4000)
 """Linux: memory that may never be used is not counted. The constant is not in the module before Python 3.13."""

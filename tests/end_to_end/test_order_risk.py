@@ -171,7 +171,7 @@ async def test_an_order_that_meets_one_of_the_same_account(venue: Venue) -> None
 
 
 SMALL_STORE = {"max_store_bytes": 3 * 1_200_000}
-SMALL_RING = LIVE_ONLY | {"command_ring": 1 << 10, "orders_per_account": 1 << 14}
+SMALL_RING = LIVE_ONLY | {"command_ring": 1 << 10, "event_ring": 1 << 9, "orders_per_account": 1 << 14}
 
 
 @with_exchange(engine=SMALL_RING, orders=SMALL_STORE)

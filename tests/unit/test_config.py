@@ -112,6 +112,11 @@ def test_a_session_without_a_name_gets_one_from_the_time_of_the_start() -> None:
         ("[feed]\nrequest_server = '10.0.0.1'", "feed.request_server: expected host:port, not '10.0.0.1'"),
         ("[feed]\nline_b = 'a:0'", "feed.line_b: expected host:port, not 'a:0'"),
         ("[feed]\nline_b = '127.0.0.1:26477'", "feed.line_b: 127.0.0.1:26477 is the first line already"),
+        (
+            "[orders]\nmax_store_bytes = 402653183",
+            "orders.max_store_bytes: 402653183 is too little for 4 accounts and what is in the rings: at least "
+            "402653184, or a smaller engine.command_ring and event_ring",
+        ),
         ("accounts = []", "accounts: expected 1 to 64 of them, not 0"),
         ("[[accounts]]\nusername = 'A'", "accounts[0].password_hash: missing"),
         (
@@ -136,6 +141,14 @@ def test_what_is_wrong_is_one_line_that_names_the_key(text: str, line: str) -> N
     with pytest.raises(ConfigError) as error:
         parse(text)
     assert str(error.value) == line
+
+
+def test_a_store_grows_with_the_accounts_or_the_rings_shrink() -> None:
+    many = "".join(account(username=f"DESK{number}") for number in range(11))
+    with pytest.raises(ConfigError, match=r"^orders\.max_store_bytes: 1073741824 is too little for 11 accounts"):
+        parse(many)
+    assert len(parse("[orders]\nmax_store_bytes = 1107296256\n" + many).accounts) == 11
+    assert len(parse("[engine]\nevent_ring = 32768\n" + many).accounts) == 11
 
 
 def test_files_that_are_none_are_one_line_that_names_the_file(tmp_path: Path) -> None:

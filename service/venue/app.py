@@ -157,6 +157,9 @@ def serve(config: Config) -> int:
         sockets = closing.enter_context(contextlib.closing(open_sockets(config)))
         run_info = {"version": version("venue"), "mode": config.engine.mode, "session": config.orders.session}
         log.info("starting", extra=run_info | {"accounts": len(config.accounts)})
+        if config.has_feed and config.feed.exposed:
+            fields = {"hosts": config.feed.exposed, "hint": "let a firewall pass only its sender to the feed's port"}
+            log.warning("the feed can be reached from outside, and takes packets from anybody", extra=fields)
         with stops_held_back():  # a page that nobody removes would stay in memory
             page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
             closing.callback(page.remove)
@@ -367,7 +370,7 @@ async def stop(exchange: Exchange, matching: threading.Thread) -> None:
     if exchange.feed is not None:
         exchange.feed.stop()
     exchange.gateway.end_day()
-    await settle(exchange.matcher)
+    await settle(exchange.gateway, exchange.link.commands)
     await exchange.gateway.stop()
     events.stop(exchange.matcher.out)
     system.wake(exchange.link.command_wake, np.zeros(2, np.int64))
@@ -376,8 +379,10 @@ async def stop(exchange: Exchange, matching: threading.Thread) -> None:
         log.error("the matching thread did not stop")
 
 
-async def settle(matcher: loop.Matcher) -> None:
-    """Wait until every command has been applied and its events are out."""
+async def settle(gateway: Gateway, commands: ring.Ring) -> None:
+    """Wait until every command, also one that waits for room, has been applied and its events are out."""
     deadline = time.monotonic() + LAST_EVENTS_S
-    while ring.depth(matcher.commands) > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - no event for it
+    while gateway.service_waits or ring.depth(commands) > 0:
+        if time.monotonic() > deadline:
+            return
         await asyncio.sleep(0.001)

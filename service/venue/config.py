@@ -69,7 +69,8 @@ class Feed(_Section, frozen=True, kw_only=True):
     """Market data: ITCH 5.0 over MoldUDP64 over UDP. Not listened to in mode match."""
 
     host: str = "127.0.0.1"
-    """Where unicast arrives; with a group it is not used."""
+    """Where unicast arrives; with a group it is not used. MoldUDP64 has no password: on another address than loopback
+    a firewall has to keep others out. The exchange says so when it starts."""
     port: Port = 26_477
     group: str = ""
     """IPv4 multicast group to join; empty = unicast."""
@@ -85,6 +86,12 @@ class Feed(_Section, frozen=True, kw_only=True):
     """A first packet that is not number 1 is a gap (start), or that is where the day begins for us (now)."""
     receive_buffer_bytes: Annotated[int, Meta(ge=65_536, le=1 << 30)] = 8 << 20
     """Asked of the kernel, which may give less."""
+
+    @property
+    def exposed(self) -> list[str]:
+        """Unicast hosts reachable from outside, where anybody's packets are taken for the feed."""
+        hosts = [self.group or self.host, *([address(self.line_b)[0]] if self.line_b else [])]
+        return [] if self.source else [host for host in hosts if not (is_loopback(host) or _is_multicast(host))]
 
 
 class Http(_Section, frozen=True, kw_only=True):

@@ -219,6 +219,30 @@ def test_a_telemetry_process_that_never_starts_leaves_nothing_behind(
     assert opened[0].orders.fileno() == opened[0].http.fileno() == -1
 
 
+@pytest.mark.parametrize(
+    ("mode", "host", "warned"),
+    [("consume", "0.0.0.0", [["0.0.0.0"]]), ("consume", "127.0.0.1", []), ("match", "0.0.0.0", [])],
+)
+def test_a_feed_that_anybody_can_send_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+    any_ports: Config,
+    caplog: pytest.LogCaptureFixture,
+    mode: config.Mode,
+    host: str,
+    warned: list[list[str]],
+) -> None:
+    def launch(*_: object) -> None:
+        raise NO_DESCRIPTORS
+
+    monkeypatch.setattr(app, "launch", launch)
+    open_feed = msgspec.structs.replace(any_ports.feed, host=host)
+    engine = msgspec.structs.replace(any_ports.engine, mode=mode)
+    with pytest.raises(OSError, match="Too many open files"):
+        app.serve(msgspec.structs.replace(any_ports, feed=open_feed, engine=engine))
+    warnings = [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record["hosts"] for record in warnings if "from anybody" in record["message"]] == warned
+
+
 @pytest.mark.parametrize("number", app.STOPS)
 def test_a_stop_while_the_page_is_made_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, any_ports: Config, number: signal.Signals

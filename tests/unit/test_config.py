@@ -185,6 +185,21 @@ def test_a_page_that_others_can_reach_needs_an_operator_token(host: str) -> None
         parse(account() + f'[http]\nhost = "{host}"')
 
 
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("", []),
+        ("host = '::1'\nline_b = '127.0.0.2:5'", []),
+        ("host = '0.0.0.0'", ["0.0.0.0"]),
+        ("host = '10.0.0.1'\nline_b = '10.0.0.2:5'", ["10.0.0.1", "10.0.0.2"]),
+        ("host = '0.0.0.0'\ngroup = '239.1.1.1'\nline_b = '239.1.1.2:5'", []),
+        ("group = '239.1.1.1'\nline_b = '10.0.0.2:5'", ["10.0.0.2"]),
+    ],
+)
+def test_where_anybody_can_send_a_feed(text: str, hosts: list[str]) -> None:
+    assert parse(f"[feed]\n{text}").feed.exposed == hosts
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_loopback_has_many_names(host: str) -> None:
     assert config.override(Config(), host=host).orders.host == host

@@ -102,9 +102,12 @@ def stock_names(count: int) -> tuple[str, ...]:
 def generate(path: Path | str, plan: DayPlan) -> SyntheticDay:
     """Write the day to `path`, gzip if its name ends in .gz. Returns the finished day for its counts.
 
-    The file appears under its name only when it is complete. Raises PlanError or OSError.
+    The file appears under its name only when it is complete, or takes the place of an older one then; a link stays a
+    link to it, and what is no file (a device, a folder) is refused. Raises PlanError or OSError.
     """
-    path = Path(path)
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        raise PlanError(f"{path} is no ordinary file")
     day = SyntheticDay(plan)
     partial = path.with_name(path.name + ".part")
     try:

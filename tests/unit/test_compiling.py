@@ -52,7 +52,7 @@ print(*counts)
 def test_what_is_compiled_ahead_is_what_an_exchange_runs() -> None:
     run = subprocess.run([sys.executable, "-c", BOTH], capture_output=True, text=True, check=True)
     helped, warm, helped_again, served = map(int, run.stdout.split())
-    assert 30 < helped < warm
+    assert 10 < helped < warm  # more of them, if it has to compile what they call as well
     assert helped_again == warm, "the helper compiles something that nobody needs"
     assert served == warm, "the exchange needs something that was not compiled ahead"
 

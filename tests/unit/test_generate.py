@@ -1,9 +1,11 @@
 import gzip
 import hashlib
 import json
+import os
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import typer
@@ -253,3 +255,17 @@ def decoded(plan: DayPlan) -> list[itch.ItchMessage]:
         messages.append(itch.decode(data[at + 2 : end]))
         at = end
     return messages
+
+
+def test_a_link_stays_a_link_and_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    plan = DayPlan(messages=1_000, seconds=1.0)
+    target, link = tmp_path / "day.itch", tmp_path / "link.itch"
+    link.symlink_to(target)
+    generate(link, plan)
+    assert link.is_symlink()
+    assert target.stat().st_size > 0
+    os.mkfifo(tmp_path / "pipe")
+    for no_file in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(PlanError, match="no ordinary file"):
+            generate(no_file, plan)
+    assert {path.name for path in tmp_path.iterdir()} == {"day.itch", "link.itch", "pipe"}

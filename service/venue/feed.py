@@ -307,11 +307,11 @@ class Feed:
                 case EndOfSession(next_sequence):
                     counters["session_open"] = 0
                     log.info("session ended", extra={"next_sequence": next_sequence})
-        if self._receiver.next_timer() is None:
+        if self._receiver.missing:
+            self._arm_gap_timer()
+        else:
             counters["recovered_messages"] += self._unsettled
             self._unsettled = 0
-        else:
-            self._arm_gap_timer()
 
     def _apply(self) -> int:
         """Put what is pending on the ring, in order: ``DONE``, ``RING_FULL`` or ``YIELD``."""
@@ -368,8 +368,9 @@ class Feed:
 
     def _arm_gap_timer(self, at_least_s: float = 0.001) -> None:
         """Look after gaps when the first of them is due. A timer that is early does no harm."""
-        deadline = self._receiver.next_timer()
-        if self._loop is not None and self._gap_timer is None and deadline is not None:
+        if self._loop is None or self._gap_timer is not None:
+            return
+        if (deadline := self._receiver.next_timer()) is not None:
             delay_s = max((deadline - time.monotonic_ns()) / 1e9, at_least_s)
             self._gap_timer = self._loop.call_later(delay_s, self._gaps_due)
 

@@ -97,7 +97,7 @@ import asyncio, pathlib, sys
 from feed_live import LiveFeed, packet, run
 from venue.engine import datagrams, feed_codec, feed_packets, symbols
 from venue.wire import itch
-from venue.wire.moldudp64 import encode_packet
+from venue.wire.moldudp64 import encode_packet, heartbeat
 
 def compiled():
     kernels = [feed_codec.put, feed_codec.decode_blocks, feed_packets.receive, feed_packets.count_datagram]
@@ -111,7 +111,7 @@ async def story():
         live.feed.warm_up()
         before = compiled()
         live.send(packet(1, 1), packet(4, 1), packet(2, 2), packet(9, 1), encode_packet("S2", 1, [halt]))
-        live.send(encode_packet("S2", 2, [halt] * 2))
+        live.send(encode_packet("S2", 2, [halt] * 2), heartbeat("S2", 4))
         await live.until(lambda: live.feed.status().next_sequence == 4)
         assert compiled() == before, (before, compiled())
 
@@ -201,6 +201,38 @@ def test_what_the_kernel_drops_is_counted_and_fetched(tmp_path: Path, monkeypatc
                 counted = live.counted()
                 assert counted["kernel_drops"] + counted["line_packets[0]"] == 2001
                 assert counted["kernel_drops"] == counted["recovered_messages"]
+
+    run(story())
+
+
+# --- one bad datagram ---------------------------------------------------------------------------------------------
+
+
+def test_one_bad_datagram_neither_wipes_the_books_nor_makes_the_feed_deaf(tmp_path: Path) -> None:
+    """Another session's packet, a number far ahead, an end that is none: each is counted, and the stream goes on."""
+
+    async def story() -> None:
+        async with LiveFeed(tmp_path) as live:
+            live.send(packet(1, 2), packet(7, 1, session="X"), packet(3, 1), packet(4, 1))
+            live.send(heartbeat("S1", 2**62), packet(5, 1), end_of_session("S1", 3), packet(6, 1))
+            await live.until_number(6)
+            assert live.numbers == [1, 2, 3, 4, 5, 6]
+            assert live.kinds == [DELETE] * 6
+            counted = live.counted()
+            assert (counted["packets_malformed"], counted["sessions_started"]) == (3, 1)
+            assert "gaps" not in counted
+            assert live.feed.status() == FeedStatus("S1", 7, False)
+
+    run(story())
+
+
+def test_a_sender_that_starts_again_without_an_end_loses_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with LiveFeed(tmp_path) as live:
+            live.send(packet(1, 2), *(packet(number, 1, session="S2") for number in range(1, 5)))
+            await live.until_number(4)
+            assert live.kinds == [DELETE] * 2 + [FEED_RESET] + [DELETE] * 4
+            assert live.numbers == [1, 2, 1, 2, 3, 4]
 
     run(story())
 
@@ -341,7 +373,7 @@ def test_a_new_session_gives_out_locates_afresh(tmp_path: Path) -> None:
             packer = Packer("DAY1")
             for raw in (add(1, 7, "AAPL"), add(2, 8, "MSFT"), add(3, 7, "AAPL"), add(4, 0, "MSFT"), add(5, 0, "TSLA")):
                 packer.add(raw)
-            live.send(packer.flush() or b"")
+            live.send(packer.flush() or b"", end_of_session("DAY1", 6))
             await live.until(lambda: len(live.seen) == 3)
             assert [(row["word0"], row["instrument"]) for row in live.seen] == [(1, 1), (3, 1), (5, 0)], "MSFT: no room"
             packer = Packer("DAY2")

@@ -41,11 +41,11 @@ def test_after_whatever_nonsense_a_good_session_is_heard(tmp_path: Path, datagra
     async def story() -> None:
         async with LiveFeed(tmp_path / "pages") as live:
             live.send(*datagrams)
-            live.send(packet(1, 3, session="GOOD"))
+            live.send(*(packet(number, 1, session="GOOD") for number in (1, 2, 3)))
             await live.until(lambda: live.feed.status().session == "GOOD")
             await live.until_number(3)
             assert live.numbers[-3:] == [1, 2, 3]
-            assert int(live.page.feed[0]["datagrams"]) == len(datagrams) + 1
+            assert int(live.page.feed[0]["datagrams"]) == len(datagrams) + 3
 
     run(story())
 

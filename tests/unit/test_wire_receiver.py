@@ -2,6 +2,7 @@
 
 import pytest
 
+from receiver_rig import MS, deliver, message, packet, started
 from venue.wire import moldudp64 as mold
 from venue.wire.moldudp64 import (
     RECOVERY,
@@ -18,28 +19,6 @@ from venue.wire.moldudp64 import (
     SessionChanged,
     SessionStarted,
 )
-
-MS = 1_000_000
-
-
-def message(number: int) -> bytes:
-    return b"message %d" % number
-
-
-def packet(sequence: int, count: int, session: str = "S") -> bytes:
-    return mold.encode_packet(session, sequence, [message(n) for n in range(sequence, sequence + count)])
-
-
-def deliver(sequence: int, count: int) -> Deliver:
-    """Messages `sequence` and so on, and exactly their bytes."""
-    return Deliver(sequence, count, packet(sequence, count)[20:])
-
-
-def started(**options: object) -> Receiver:
-    """A receiver that has had messages 1 to 3 at time 0."""
-    receiver = Receiver(**options)  # type: ignore[arg-type]
-    assert receiver.receive(0, packet(1, 3), 0) == [SessionStarted("S", 1), deliver(1, 3)]
-    return receiver
 
 
 def test_the_story_of_gap_late_packet_duplicate_overlap_tail_and_end() -> None:
@@ -236,42 +215,6 @@ def test_the_end_is_told_once_and_only_when_all_before_it_is_done() -> None:
     assert receiver.receive(0, packet(6, 1), 300) == []
     assert receiver.lines[0].stale == 2
     assert not receiver.in_order
-
-
-def test_a_new_session_while_the_old_one_has_a_gap() -> None:
-    receiver = started()
-    receiver.receive(0, packet(5, 1), 0)
-    assert receiver.receive(0, packet(41, 1, "T"), 0) == [
-        MessagesLost(4, 1),
-        deliver(5, 1),
-        SessionChanged("S", "T"),
-        SessionStarted("T", 41),
-        deliver(41, 1),
-    ]
-
-
-def test_a_stray_packet_of_another_session_leaves_no_hole() -> None:
-    receiver = started()
-    assert receiver.receive(0, mold.heartbeat("X", 77), 0) == [
-        SessionChanged("S", "X"),
-        SessionStarted("X", 77),
-        Heartbeat(77),
-    ]
-    assert receiver.receive(0, packet(5, 1), 0) == [
-        SessionChanged("X", "S"),
-        SessionStarted("S", 4),
-        GapDetected(4, 1),
-        RequestGap("S", 4, 1),
-    ]
-
-
-def test_an_ended_session_that_lingers_on_the_other_line() -> None:
-    receiver = Receiver(lines=2)
-    receiver.receive(0, mold.end_of_session("S", 9), 0)
-    receiver.receive(0, packet(1, 1, "T"), 0)
-    assert receiver.receive(1, mold.end_of_session("S", 9), 0) == []
-    assert receiver.receive(1, packet(1, 1, "T"), 0) == [Duplicate(1)]
-    assert receiver.lines[1] == LineCounters(packets=2, duplicates=1, stale=1)
 
 
 @pytest.mark.parametrize("size", range(len(packet(4, 2))))

@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def read(self, now: int) -> None:
         """Handle what the receive buffer holds, as far as it goes now."""
-        if self.end_reason or self._ending:
+        if self.end_reason or (self.gateway.closing and self.stream is not None):
             self._start = self._end  # nobody is listening any more
         elif self.stream is None:
             self._read_login(now)

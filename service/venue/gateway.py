@@ -75,6 +75,8 @@ class Gateway:
         """Accounts that have used up their store: they may read, but send no more orders."""
         self.messages_in = [0] * len(accounts)
         """Order messages taken from each account."""
+        self.closing = False
+        """The day has ended: no more orders are taken."""
         self.connections: set[Connection] = set()
         self._live: list[Connection | None] = [None] * len(accounts)
         self._accounts = accounts
@@ -103,7 +105,6 @@ class Gateway:
         self._finishing = (tuple(link.events), *tail)
         self._again: asyncio.Handle | None = None
         self._server: asyncio.Server | None = None
-        self._stopping = False
         self._tick: asyncio.TimerHandle | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -130,7 +131,8 @@ class Gateway:
             self._command(DAY_EVENT, account, ord("S"))
 
     def end_day(self) -> None:
-        """System Event E to every account."""
+        """System Event E to every account. What clients send from now on is dropped."""
+        self.closing = True
         for account in range(len(self._accounts)):
             self._command(DAY_EVENT, account, ord("E"))
 
@@ -141,7 +143,7 @@ class Gateway:
     async def stop(self) -> None:
         """Write what is there, End of Session to everyone, and close; a client that does not read is cut after
         ``STOP_TIMEOUT_S``."""
-        self._stopping = True
+        self.closing = True
         if self._server is not None:
             self._server.close()
         for _ in range(FINAL_PASSES):
@@ -201,7 +203,7 @@ class Gateway:
             self._waiting.remove(connection)
         if known and self._live[connection.account] is connection:
             self._live[connection.account] = None
-            if self._accounts[connection.account].cancel_on_disconnect and not self._stopping:
+            if self._accounts[connection.account].cancel_on_disconnect and not self.closing:
                 self._command(CANCEL_ALL, connection.account, ord(CancelReason.SYSTEM))
 
     def disconnected(self, connection: Connection) -> None:

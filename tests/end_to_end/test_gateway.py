@@ -23,8 +23,9 @@ from gateway_rig import (
     order,
     with_gateway,
 )
+from venue import app
 from venue.connection import RECEIVE_BYTES
-from venue.engine import cells, counters
+from venue.engine import cells, counters, ring
 from venue.engine import records as r
 from venue.wire import ouch
 from venue.wire.soupbintcp import LoginAccepted, LoginRejected, frame
@@ -414,6 +415,35 @@ async def test_the_end_of_the_session(rig: Rig) -> None:
     assert await stranger.rest() == []
     with pytest.raises(ConnectionRefusedError):
         await rig.client()
+
+
+@with_gateway(cancel_on_disconnect=True)
+async def test_no_order_and_no_cancel_comes_after_the_end_of_the_day(rig: Rig) -> None:
+    client = await rig.login()
+    (connection,) = rig.gateway.connections
+    rig.gateway.end_day()
+    connection.get_buffer(-1)[: len(order(1))] = order(1)
+    connection.buffer_updated(len(order(1)))
+    client.close()
+    await rig.until(lambda: not rig.gateway.connections)
+    rig.matcher.run()
+    days = [(r.DAY_EVENT, account, ord(event)) for event in "SE" for account in range(len(NAMES))]
+    assert rig.matcher.seen == days
+
+
+@with_gateway(ring_capacity=2)
+async def test_the_end_of_the_day_waits_for_room_and_the_exchange_for_it(rig: Rig) -> None:
+    client = await rig.login()
+    rig.matcher.stalled = True
+    await client.send(order(1) + order(2) + order(3))
+    await rig.until(lambda: any(rig.gateway.waits_for_room(c) for c in rig.gateway.connections))
+    rig.gateway.end_day()
+    rig.matcher.stalled = False
+    rig.matcher.run()
+    assert ring.depth(rig.link.commands) == 0
+    await app.settle(rig.gateway, rig.link.commands)
+    ends = [(r.DAY_EVENT, account, ord("E")) for account in range(len(NAMES))]
+    assert rig.matcher.seen[3:] == [(r.ENTER, 0, 1), (r.ENTER, 0, 2), *ends]
 
 
 @with_gateway()

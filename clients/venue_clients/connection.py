@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from venue.wire import soupbintcp
+from venue.wire.layout import WireError
 from venue.wire.soupbintcp import ClientEvent, ClientSession
 
 SECOND_NS = 1_000_000_000
@@ -145,6 +146,20 @@ class Connection(asyncio.Protocol):
         self._handle([*self.session.handle_timer(now)])
         if not self.session.closed:
             self._arm()
+
+
+def check_login(username: str, password: str) -> None:
+    """Raises WireError, in a user's words, for what no Login Request can carry."""
+    if len(username) > 6:
+        raise WireError("an account's name has at most 6 characters")
+    if len(password) > 10:
+        raise WireError("a password has at most 10 characters")
+
+
+def check_symbol(symbol: str) -> None:
+    """Raises WireError, in a user's words, for what no order can carry."""
+    if len(symbol) > 8:
+        raise WireError("a symbol has at most 8 characters")
 
 
 async def open_connection(host: str, port: int, protocol: Callable[[], P]) -> P:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from typing import Final
 
 TICKS_A_DOLLAR: Final = 10_000
@@ -11,6 +12,7 @@ MAX_PRICE: Final = 1_999_999_900
 """OUCH 5.0: the highest limit price, 199,999.9900."""
 MARKET_PRICE: Final = 2_000_000_000
 """OUCH 5.0, Enter Order: 200,000.0000 means "at market"."""
+_DOLLARS: Final = re.compile(r"-?([0-9]{1,20}\.?[0-9]{0,20}|\.[0-9]{1,20})")
 
 
 class PriceError(ValueError):
@@ -19,11 +21,10 @@ class PriceError(ValueError):
 
 def ticks(text: str) -> int:
     """A price in dollars, such as `189.50`, in ticks; exact. PriceError for what no limit order can have."""
-    try:
-        price = Decimal(text.strip()) * TICKS_A_DOLLAR
-        value = int(price)
-    except (InvalidOperation, ValueError, OverflowError):
-        raise PriceError(f"{text!r} is no price in dollars, such as 189.50") from None
+    if _DOLLARS.fullmatch(text.strip()) is None:
+        raise PriceError(f"{text!r} is no price in dollars, such as 189.50")
+    price = Decimal(text.strip()) * TICKS_A_DOLLAR
+    value = int(price)
     if price != value:
         raise PriceError(f"{text} has more than four decimals")
     if not 0 < value <= MAX_PRICE:

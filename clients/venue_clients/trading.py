@@ -21,7 +21,15 @@ from typing import Final, NamedTuple, Self
 from venue.wire import ouch, soupbintcp
 from venue.wire.layout import WireError
 from venue.wire.soupbintcp import ClientEvent
-from venue_clients.connection import Connection, DisconnectedError, LoginRejectedError, TradingError, open_connection
+from venue_clients.connection import (
+    Connection,
+    DisconnectedError,
+    LoginRejectedError,
+    TradingError,
+    check_login,
+    check_symbol,
+    open_connection,
+)
 from venue_clients.orders import OrderState, OrderView, Status
 from venue_clients.prices import MARKET_PRICE, PriceError, dollars, ticks
 
@@ -107,11 +115,12 @@ class TradingClient:
     ) -> Self:
         """Log in and learn the next UserRefNum. `sequence` is the first message wanted: 1 = the whole session, so that
         `view` is complete when this returns; 0 = from now on, without the past. Raises
-        LoginRejectedError or DisconnectedError.
+        LoginRejectedError or DisconnectedError, WireError for a name or password that no login can carry.
 
         Where there is a past to catch up on, this takes two logins: nothing in the protocol tells the answer to our
         Account Query from those of earlier queries that come again, so the first login asks for no past.
         """
+        check_login(username, password)
         client = cls(host, port, username, password)
         client._probing = sequence > 0
         try:
@@ -145,6 +154,7 @@ class TradingClient:
     ) -> int:
         """Send an order and return its UserRefNum. `side` is B, S, T or E, `price` in ticks (MARKET_PRICE = at market).
         Raises DisconnectedError without a connection, WireError for what no message can carry; nothing is sent then."""
+        check_symbol(symbol)
         message = ouch.EnterOrder(
             user_ref_num=self.view.next_user_ref,
             side=side,

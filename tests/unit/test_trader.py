@@ -138,7 +138,7 @@ def test_what_is_no_order_or_finds_no_venue_is_exit_code_2_and_one_line() -> Non
             ["buy", "AAPL"],
             "venue: expected: buy|sell|short SYMBOL QUANTITY PRICE [ioc], such as: buy AAPL 100 189.50\n",
         ),
-        (["buy", "TOOLONGNAME", "1", "1"], "venue: EnterOrder.symbol takes 8 characters at most, not 11\n"),
+        (["buy", "TOOLONGNAME", "1", "1"], "venue: a symbol has at most 8 characters\n"),
         (["--ioc"], "venue: --ioc and --wait go with an order on the command line\n"),
     ]:
         assert command(*arguments) == (2, "", line)

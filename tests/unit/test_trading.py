@@ -277,6 +277,20 @@ def test_a_wrong_password_is_one_clear_error() -> None:
     asyncio.run(story())
 
 
+@pytest.mark.parametrize(
+    ("username", "password", "reason"),
+    [
+        ("TOOLONG", "venue", "an account's name has at most 6 characters"),
+        ("TRADER", "x" * 11, "a password has at most 10 characters"),
+    ],
+)
+def test_a_login_that_no_message_can_carry_is_refused_before_there_is_a_connection(
+    username: str, password: str, reason: str
+) -> None:
+    with pytest.raises(WireError, match=f"^{reason}$"):
+        asyncio.run(TradingClient.connect("127.0.0.1", 1, username, password))
+
+
 def test_nobody_there_is_one_clear_error() -> None:
     async def story() -> None:
         exchange = Exchange()
@@ -327,7 +341,7 @@ def test_without_a_connection_nothing_is_sent() -> None:
 
 def test_an_order_that_no_message_can_carry_uses_no_number() -> None:
     async def story(exchange: Exchange, client: TradingClient) -> None:
-        with pytest.raises(WireError, match="symbol"):
+        with pytest.raises(WireError, match=r"^a symbol has at most 8 characters$"):
             client.enter("TOOLONGNAME", "B", 100, ticks("189.50"))
         assert client.view.next_user_ref == 1
 
@@ -453,7 +467,10 @@ def test_prices_are_exact(text: str, value: int) -> None:
     assert ticks(dollars(value)) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.00001", "0", "-1", "nan", "inf", "1e9", "200000", "1,5"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "1.00001", "0", "-1", "nan", "inf", "1e9", "1e2", "١٢", "1_0", "+5", ".", "9" * 99, "200000", "1,5"],
+)
 def test_what_is_no_price_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(PriceError) as error:
         ticks(text)

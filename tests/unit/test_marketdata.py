@@ -223,6 +223,7 @@ def test_a_new_session_begins_with_empty_books() -> None:
     async def story(feed: Feed, heard: MarketData) -> None:
         feed.send(1, add(1, "B", 100, 99))
         await feed.touches.get()
+        feed.end(2)
         feed.send(1, add(1, "S", 30, 120), session="TUESDAY")
         assert await feed.touches.get() == ("AAPL", Touch(0, 0, 120, 30))
         feed.end(2, session="TUESDAY")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from venue_clients import load as loading
+from venue_clients import words
 from venue_clients.maker import Maker
 from venue_clients.marketdata import MarketData
 from venue_clients.quoting import QuoteSettings
@@ -111,7 +113,8 @@ def load(
 
     Each order goes out when it is due, however slow the venue is, and its latency counts from then: a venue that stalls
     shows as many slow orders, not as one. They are buys far below the market that are canceled 64 orders later, so each
-    costs the venue two messages. An account has one connection at a time: name several for several connections.
+    costs the venue two messages. An account has one connection at a time: name several for several connections. Ctrl-C
+    ends it early, with the figures so far and exit code 130; if no order was accepted, the exit code is 1.
 
         venue load --rate 5000 --seconds 30 --user LOADER --user TAKER
     """
@@ -119,11 +122,33 @@ def load(
     names = [name for name in symbols.upper().split(",") if name]
     if not names:
         raise TradingError("--symbols names no stock")
-    result = loading.run(loading.Load(names, rate, seconds), host, port, logins)
+    flow = loading.Load(names, rate, seconds, _progress(rate * seconds))
+    try:
+        result = loading.run(flow, host, port, logins)
+    finally:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps(result.as_dict()))
     else:
         _print_table(result)
+    if result.interrupted:
+        raise typer.Exit(128 + result.interrupted)
+    if not result.accepted:
+        reasons = "; ".join(words.reject_reason(reason) for reason in result.reasons)
+        print(f"venue load: no order was accepted: {reasons or 'no answer'}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _progress(orders: float) -> Callable[[loading.LoadResult], None]:
+    """A line that is written over each second, for people; plain, so that drawing it delays no order."""
+
+    def show(result: loading.LoadResult) -> None:
+        answers = f"{result.rejected:,} rejected, {result.unanswered:,} unanswered"
+        text = f"{result.sent:,} of {int(orders):,} orders sent, {answers}"
+        print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    return show if sys.stderr.isatty() else lambda result: None
 
 
 def _print_table(result: loading.LoadResult) -> None:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -25,6 +26,8 @@ from venue_clients.connection import (
     DisconnectedError,
     LoginRejectedError,
     TradingError,
+    check_login,
+    check_symbol,
     open_connection,
 )
 from venue_clients.latencies import SECOND_NS, Latencies, Schedule
@@ -62,6 +65,8 @@ class LoadResult:
     """From when an order was due to its Accepted or Rejected."""
     lateness: Latencies = field(default_factory=Latencies)
     """From when an order was due to its sending: how far this program itself was behind."""
+    interrupted: int = 0
+    """Number of the signal that ended it early."""
 
     @property
     def unanswered(self) -> int:
@@ -78,6 +83,7 @@ class LoadResult:
             "orders_per_s": round((self.sent - 1) / self.seconds, 1) if self.seconds else 0.0,
             "latency_ns": self.latencies.percentiles(),
             "late_ns": self.lateness.percentiles(),
+            "interrupted": bool(self.interrupted),
         }
 
 
@@ -192,6 +198,7 @@ class LoadConnection(asyncio.Protocol):
 
 
 def _enter_template(symbol: str) -> bytearray:
+    check_symbol(symbol)
     message = ouch.EnterOrder(
         user_ref_num=0,
         side="B",
@@ -209,13 +216,21 @@ def _enter_template(symbol: str) -> bytearray:
 
 
 class Load:
-    """A run of `rate` orders a second for `seconds`, dealt out evenly to the logins, one connection each."""
+    """A run of `rate` orders a second for `seconds`, dealt out evenly to the logins, one connection each. Once a second
+    `on_progress` is called in the loop's thread, with what has been sent and answered so far."""
 
-    def __init__(self, symbols: Sequence[str], rate: float, seconds: float) -> None:
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        rate: float,
+        seconds: float,
+        on_progress: Callable[[LoadResult], None] = lambda result: None,
+    ) -> None:
         if not (rate > 0 and seconds > 0 and rate * seconds >= 1):
             raise TradingError(f"{rate:g} orders a second for {seconds:g} seconds are no load")
         self.result = LoadResult()
         self._symbols = symbols
+        self._on_progress = on_progress
         self._schedule = Schedule(0, rate, int(rate * seconds))
         self._connections: list[LoadConnection] = []
         self._done: asyncio.Future[None] | None = None
@@ -224,7 +239,12 @@ class Load:
         self._first_sent_ns = 0
 
     async def run(self, host: str, port: int, logins: Sequence[tuple[str, str]]) -> LoadResult:
-        """Send it all; `logins` are pairs of name and password. Raises TradingError if a connection fails."""
+        """Send it all; `logins` are pairs of name and password. Raises TradingError if a connection fails, or
+        if an account has two, and WireError for what no message can carry; nothing is sent then."""
+        if len({username for username, _ in logins}) < len(logins):
+            raise TradingError("name each account once: it has one connection at a time")
+        for username, password in logins:
+            check_login(username, password)
         self._done = asyncio.get_running_loop().create_future()
         self._done.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may fail before its turn
         try:
@@ -244,6 +264,21 @@ class Load:
             for connection in self._connections:
                 await connection.close()
         return self.result
+
+    def stop(self) -> bool:
+        """Send no more orders; `run` cancels those that stand, once all are answered, and returns. Called again, it
+        does not wait for the answers. False, and nothing done, before the first order."""
+        if not self.result.sent:
+            return False
+        first = self.result.sent < self._schedule.count
+        self._schedule = replace(self._schedule, count=self.result.sent)
+        if self._timer is not None:
+            self._timer.cancel()
+        if first and self.result.unanswered:
+            self._timer = asyncio.get_running_loop().call_later(ANSWER_WITHIN_S, self._finish)
+        else:
+            self._finish()
+        return True
 
     def answered(self, connection: LoadConnection, index: int, reason: int, now_ns: int) -> None:
         """The answer to the order with this index on its connection; reason 0 = accepted."""
@@ -302,10 +337,28 @@ class Load:
     def _beat(self) -> None:
         for connection in self._connections:
             connection.write(soupbintcp.frame(b"R"))
+        self._on_progress(self.result)
         self._heart = asyncio.get_running_loop().call_later(1, self._beat)
 
 
 def run(load: Load, host: str, port: int, logins: Sequence[tuple[str, str]]) -> LoadResult:
-    """Run it in an event loop of its own, whose timers are precise."""
+    """Run it in an event loop of its own, whose timers are precise. SIGINT and SIGTERM stop it in good
+    order; main thread only."""
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
-        return runner.run(load.run(host, port, logins))
+        return runner.run(_until_signalled(load, host, port, logins))
+
+
+async def _until_signalled(load: Load, host: str, port: int, logins: Sequence[tuple[str, str]]) -> LoadResult:
+    running = asyncio.ensure_future(load.run(host, port, logins))
+
+    def stop(number: int) -> None:
+        load.result.interrupted = number
+        if not load.stop():
+            running.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        return await running
+    except asyncio.CancelledError:  # before the first order
+        return load.result

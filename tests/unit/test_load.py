@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from scripted_exchange import Exchange, accepted, canceled
 from venue.wire import ouch, soupbintcp
 from venue.wire.soupbintcp import FrameReader
+from venue_clients import commands_trading
 from venue_clients import load as loading
 from venue_clients.connection import DisconnectedError, LoginRejectedError, TradingError
 from venue_clients.latencies import Latencies, Schedule
@@ -231,3 +240,81 @@ def test_a_lost_connection_is_one_clear_error() -> None:
     exchange.answer = answer
     with pytest.raises(DisconnectedError, match="the venue closed the connection of LOADER"):
         run_on(exchange, Load(["AAPL"], rate=1_000, seconds=1))
+
+
+def test_an_account_named_twice_is_refused_before_there_is_a_connection() -> None:
+    with pytest.raises(TradingError, match=r"^name each account once"):
+        asyncio.run(Load(["AAPL"], 1_000, 1).run("127.0.0.1", 1, [("LOADER", "venue"), ("LOADER", "venue")]))
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def command(exchange: Exchange, *arguments: str, until: Event | None = None) -> Result:
+    """`venue load` in this thread, the main one, with the exchange in another, which stops after `until`."""
+    app = typer.Typer()
+    app.command()(commands_trading.load)
+    with ThreadPoolExecutor(1) as pool:
+        loop = asyncio.new_event_loop()
+        started: Future[None] = Future()
+
+        async def serve() -> None:
+            await exchange.start()
+            started.set_result(None)
+
+        def work() -> None:
+            loop.run_until_complete(serve())
+            loop.run_forever()
+            loop.run_until_complete(exchange.stop())
+            loop.close()
+
+        serving = pool.submit(work)
+        started.result(timeout=10)
+        try:
+            return CliRunner().invoke(app, ["--port", str(exchange.port), *arguments])
+        finally:
+            if until is not None:
+                until.wait(timeout=10)
+            loop.call_soon_threadsafe(loop.stop)
+            serving.result(timeout=10)
+
+
+def test_ctrl_c_cancels_what_is_open_and_prints_the_figures_so_far() -> None:
+    exchange = Exchange()
+    live: set[int] = set()
+    all_canceled = Event()
+
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        if isinstance(message, ouch.EnterOrder):
+            live.add(message.user_ref_num)
+            if message.user_ref_num == 100:
+                os.kill(os.getpid(), signal.SIGINT)
+            return [accepted(message)]
+        if isinstance(message, ouch.CancelOrder):
+            live.discard(message.user_ref_num)
+            if not live:
+                all_canceled.set()
+            return [canceled(message.user_ref_num, 100)]
+        return []
+
+    exchange.answer = answer
+    result = command(exchange, "--rate", "2000", "--seconds", "600", "--json", until=all_canceled)
+    assert result.exit_code == 130, result.output
+    figures = json.loads(result.stdout)
+    assert figures["interrupted"] is True
+    assert 100 <= figures["accepted"] == figures["sent"] < 1_200_000
+    assert live == set()
+
+
+def test_a_load_of_which_nothing_is_accepted_says_why_and_is_exit_code_1() -> None:
+    def answer(message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
+        if not isinstance(message, ouch.EnterOrder):
+            return []
+        return [ouch.Rejected(timestamp=0, user_ref_num=message.user_ref_num, reason=0x17, cl_ord_id="")]
+
+    exchange = Exchange()
+    exchange.answer = answer
+    result = command(exchange, "--rate", "1000", "--seconds", "0.05", "--symbols", "NOPE")
+    assert result.exit_code == 1
+    assert "0 accepted, 50 rejected" in result.stdout
+    assert result.stderr == "venue load: no order was accepted: this symbol is not traded here (0x17)\n"

@@ -42,12 +42,8 @@ assert Command._fields == r.COMMAND.names
 # --- recorded flow ------------------------------------------------------------------------------------------------
 
 
-def add(
-    ref: int, side: str, quantity: int, price: int, *, instrument: int = 0, time_ns: int = OPEN_NS
-) -> Command:
-    return Command(
-        time_ns, 0, price, ref, quantity=quantity, instrument=instrument, kind=r.ADD, side=ord(side)
-    )
+def add(ref: int, side: str, quantity: int, price: int, *, instrument: int = 0, time_ns: int = OPEN_NS) -> Command:
+    return Command(time_ns, 0, price, ref, quantity=quantity, instrument=instrument, kind=r.ADD, side=ord(side))
 
 
 def execute(ref: int, quantity: int, *, price: int | None = None, instrument: int = 0) -> Command:
@@ -64,9 +60,7 @@ def delete(ref: int, *, instrument: int = 0) -> Command:
 
 
 def replace_recorded(old: int, new: int, quantity: int, price: int, *, instrument: int = 0) -> Command:
-    return Command(
-        price=price, word0=old, word1=new, quantity=quantity, instrument=instrument, kind=r.REPLACE_RECORDED
-    )
+    return Command(price=price, word0=old, word1=new, quantity=quantity, instrument=instrument, kind=r.REPLACE_RECORDED)
 
 
 def hidden_trade(quantity: int, price: int, *, instrument: int = 0) -> Command:

@@ -22,9 +22,7 @@ _ACCOUNT = ("killed", "last_user_ref", "open_orders", "open_shares", "open_notio
 _COUNTED = [
     name
     for name in MATCHER.names or ()
-    if name.startswith(
-        ("orders_", "ignored_", "divergence_", "fill", "self_", "unknown_", "duplicate_", "over_")
-    )
+    if name.startswith(("orders_", "ignored_", "divergence_", "fill", "self_", "unknown_", "duplicate_", "over_"))
     or name in ("out_of_order_executions", "capacity_rejects")
     if name != "orders_high_water"
 ]
@@ -143,9 +141,7 @@ class BooksView:
 
     def check_invariants(self) -> None:
         levels = sum(
-            self._check_side(instrument, side)
-            for instrument in range(self.instruments)
-            for side in (BUY, SELL)
+            self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
         )
         assert self.books.state[books.LEVEL_POOL + memory.IN_USE] == levels, "levels leak"
         recorded = self._recorded()
@@ -270,7 +266,6 @@ class Engine(BooksView):
         told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
         ring.release(self.events, count)
         return told
-
 
     # --- what is shown of a book ----------------------------------------------------------------------------------
 

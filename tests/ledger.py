@@ -83,9 +83,7 @@ class Ledger:
                     "open_sell": sum(order.open for order in here if not order.buys),
                 }
         for i in range(instruments):
-            in_book = sum(
-                open for side in exchange.book(i) for _, queue in side for _, open, is_own in queue if is_own
-            )
+            in_book = sum(open for side in exchange.book(i) for _, queue in side for _, open, is_own in queue if is_own)
             assert in_book == sum(order.open for order in self.orders.values() if order.instrument == i)
 
 

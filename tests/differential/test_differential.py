@@ -67,9 +67,7 @@ class Pair:
 
 settings_ = st.composite(lambda draw: setting(lambda choices: draw(st.sampled_from(choices))))
 with_feed = st.composite(lambda draw: any_command(lambda choices: draw(st.sampled_from(choices))))
-without_feed = st.composite(
-    lambda draw: any_command(lambda choices: draw(st.sampled_from(choices)), recorded=False)
-)
+without_feed = st.composite(lambda draw: any_command(lambda choices: draw(st.sampled_from(choices)), recorded=False))
 
 
 @given(st.data(), settings_())

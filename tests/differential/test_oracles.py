@@ -60,9 +60,7 @@ def test_the_first_ten_thousand_messages_of_a_real_day(fresh: NewExchange) -> No
     assert kinds == Counter(A=4758, D=4083, E=849, P=240, L=52, U=7, X=6, F=2, R=1, H=1, Y=1)
     bids, asks = exchange.book()
     assert sum(len(queue) for _, queue in bids + asks) == 215
-    assert (
-        exchange.counters() == {}
-    )  # nothing unknown, nothing out of order: 849 of 849 at the best and oldest
+    assert exchange.counters() == {}  # nothing unknown, nothing out of order: 849 of 849 at the best and oldest
     assert exchange.state()["incomplete"] == 0
     exchange.check_invariants()
 
@@ -104,9 +102,7 @@ def test_every_change_of_the_touch_of_a_real_day(fresh: NewExchange) -> None:
         row, (ask, ask_shares, bid, bid_shares) = rows[k], books[k - 1]
         exchange.send(feed_reset())
         for side, price, shares in (("S", ask, ask_shares), ("B", bid, bid_shares)):
-            if (
-                side == row.side and row.kind in (3, 4) and price == row.price
-            ):  # the order at hand, and the rest
+            if side == row.side and row.kind in (3, 4) and price == row.price:  # the order at hand, and the rest
                 exchange.send(add(row.order, side, row.shares, price))
                 shares -= row.shares
             reference = row.order if side == row.side and row.kind == 2 else ord(side)

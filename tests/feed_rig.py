@@ -44,7 +44,14 @@ def drain(commands: ring.Ring) -> list[dict[str, int]]:
 class Rig:
     """A decoder over a small ring, with a registry of instruments."""
 
-    def __init__(self, *symbols: str, capacity: int = 8, ring_capacity: int = 64, wake: int = -1) -> None:
+    def __init__(
+        self,
+        *symbols: str,
+        capacity: int = 8,
+        ring_capacity: int = 64,
+        limit: int | None = None,
+        wake: int = -1,
+    ) -> None:
         self.instruments = Instruments(capacity)
         for locate, symbol in enumerate(symbols, 1):
             self.instruments.map_locate(locate, self.instruments.add(symbol))
@@ -52,6 +59,7 @@ class Rig:
         self.counters: Array = np.zeros(1, FEED)
         self.decoder = Decoder(
             commands=self.commands,
+            limit=ring_capacity if limit is None else limit,
             wake=wake,
             counters=self.counters,
             locates=self.instruments.locates,

@@ -2,8 +2,9 @@
 
 Packets in order pass through compiled code only (:mod:`venue.engine.feed_packets`). Everything else goes to
 :class:`venue.wire.moldudp64.Receiver`, which keeps the stream in order, and what it delivers goes to the ring in the
-same way. If the ring is full, reading stops: datagrams wait in the socket, and what the kernel drops when that is
-full too is a gap like any other.
+same way. If an eighth of the ring is in use, reading stops, since orders come over the same ring and should find few
+commands before them: datagrams wait in the socket, and what the kernel drops when that is full too is a gap like any
+other.
 
 Where a stream begins is ``feed.join``: with "start" what was sent before the first packet is a gap, asked for if there
 is a request server and otherwise soon given up; with "now" the day begins with that packet. The books are flagged as
@@ -70,6 +71,8 @@ log = logging.getLogger("venue.feed")
 
 STEPS_A_TURN: Final = 64
 """How many steps in Python (a packet out of order, a new stock) before others get their turn; each takes some 10 µs."""
+RING_SHARE: Final = 1 / 8
+"""How much of the command ring the feed may fill: an order waits for what is there before it."""
 RETRY_S: Final = 0.001  # uvloop counts whole milliseconds: anything less is a busy loop
 """How long to wait for room on the command ring."""
 GRACE_S: Final = 0.05
@@ -112,6 +115,7 @@ class Feed:
         self._counters = page.feed
         self._decoder = Decoder(
             commands=link.commands,
+            limit=max(1, int(len(link.commands.records) * RING_SHARE)),
             wake=link.command_wake,
             counters=page.feed,
             locates=instruments.locates,
@@ -139,7 +143,7 @@ class Feed:
 
     def warm_up(self) -> None:
         """Compile all that is called later; before the matching thread starts. Takes seconds the first time."""
-        spare = self._decoder._replace(commands=ring.create(2, COMMAND), wake=-1, counters=np.zeros(1, FEED))
+        spare = self._decoder._replace(commands=ring.create(2, COMMAND), limit=2, wake=-1, counters=np.zeros(1, FEED))
         put(spare, FEED_LOSS, 0)
         decode_blocks(spare, np.zeros(0, np.uint8), 0, 0, 0)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:

@@ -280,10 +280,10 @@ def test_what_either_line_loses_the_other_one_brings(
 
 
 def test_a_full_ring_leaves_datagrams_in_the_socket_and_loses_nothing(tmp_path: Path) -> None:
-    """Packets of 5 into a ring of 8, so that it fills in the middle of packets; overlaps and duplicates among them."""
+    """Packets of 5 into room for 8, so that it fills in the middle of packets; overlaps and duplicates among them."""
 
     async def story() -> None:
-        async with LiveFeed(tmp_path, ring_capacity=8) as live:
+        async with LiveFeed(tmp_path, ring_capacity=64) as live:
             live.send(*(packet(first, 5) for first in range(1, 500, 5)))
             live.send(packet(1, 5), packet(498, 6))
             await live.until_number(8)
@@ -307,14 +307,14 @@ def test_a_full_ring_leaves_datagrams_in_the_socket_and_loses_nothing(tmp_path: 
 
 def test_while_nobody_reads_the_ring_nobody_reads_the_socket(tmp_path: Path) -> None:
     async def story() -> None:
-        async with LiveFeed(tmp_path, ring_capacity=4) as live:
+        async with LiveFeed(tmp_path, ring_capacity=32) as live:
             turned = asyncio.Event()  # set when the feed has looked at the full ring some times more
             live.send(*(packet(number, 1) for number in range(1, 300)))
             await live.until(lambda: bool(live.page.feed[0]["command_ring_full"]), taking=False)
             asyncio.get_running_loop().call_later(5 * venue.feed.RETRY_S, turned.set)
             await turned.wait()
             counted = live.counted()
-            assert int(ring.depth(live.link.commands)) == 4
+            assert int(ring.depth(live.link.commands)) == 4, "an eighth: the rest is for orders"
             assert (counted["D"], counted["command_ring_full"]) == (4, 1), "one wait, however often it looks"
             assert live.feed.status().next_sequence == 5
             await live.until_number(299)
@@ -326,7 +326,7 @@ def test_while_nobody_reads_the_ring_nobody_reads_the_socket(tmp_path: Path) -> 
 @pytest.mark.usefixtures("patient")
 def test_a_long_gap_that_closes_is_released_through_a_small_ring(tmp_path: Path) -> None:
     async def story() -> None:
-        async with LiveFeed(tmp_path, ring_capacity=4) as live:
+        async with LiveFeed(tmp_path, ring_capacity=32) as live:
             live.send(packet(1, 1), *(packet(first, 3) for first in range(3, 300, 3)), packet(2, 1))
             await live.until_number(299)
             assert live.numbers == list(range(1, 300))
@@ -343,7 +343,7 @@ def test_a_gap_does_not_run_out_of_time_while_the_ring_is_full(tmp_path: Path, m
     monkeypatch.setattr(venue.feed, "Receiver", partial(Receiver, hold_ns=wait_ns))
 
     async def story() -> None:
-        async with LiveFeed(tmp_path, ring_capacity=2) as live:
+        async with LiveFeed(tmp_path, ring_capacity=16) as live:
             overdue = asyncio.Event()
             live.send(packet(1, 1), packet(6, 1), packet(2, 2))
             await live.until(lambda: bool(live.page.feed[0]["command_ring_full"]), taking=False)

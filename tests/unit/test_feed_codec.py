@@ -391,6 +391,22 @@ def test_a_full_ring_stops_the_call_and_nothing_is_lost() -> None:
     assert rig.counted() == {"D": 11}
 
 
+def test_the_feed_leaves_room_for_orders() -> None:
+    """Commands of others count: the limit is on what an order would have to wait for."""
+    data = blocks([DELETE] * 20)
+    rig = Rig("AAPL", ring_capacity=64, limit=8)
+    assert feed_codec.put(rig.decoder, records.FEED_LOSS, 0), "as somebody else would"
+    assert rig.decode(data) == RING_FULL
+    assert (rig.progress[MESSAGES], ring.depth(rig.commands)) == (7, 8)
+    for _ in range(12):
+        assert feed_codec.put(rig.decoder, records.FEED_LOSS, 0)
+    assert rig.decode(data) == RING_FULL
+    assert (rig.progress[MESSAGES], ring.depth(rig.commands)) == (0, 20)
+    ring.release(rig.commands, 15)
+    assert rig.decode(data) == RING_FULL
+    assert (rig.progress[MESSAGES], ring.depth(rig.commands)) == (3, 8)
+
+
 def test_messages_without_a_command_pass_a_full_ring() -> None:
     rig = Rig("AAPL", ring_capacity=2)
     assert rig.decode(blocks([DELETE, DELETE, *OTHER_MESSAGES, DELETE])) == RING_FULL

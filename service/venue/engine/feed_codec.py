@@ -128,7 +128,7 @@ assert (TABLE[:, WORD0:STOCK] >= 0).all()
 DONE: Final = 0
 """All that was given has been dealt with."""
 RING_FULL: Final = 1
-"""The command ring has no room; go on later."""
+"""The command ring has no room for the feed; go on later."""
 NEEDS_INSTRUMENT: Final = 2
 """The message at ``POSITION`` is of an instrument or a locate that the registry has to learn (or ignore) first."""
 CUT_SHORT: Final = 3
@@ -156,6 +156,7 @@ class Decoder(NamedTuple):
     """What the decoder works on. All of it belongs to the loop thread, but for the ring's other end."""
 
     commands: Ring
+    limit: int  # how many commands may wait on the ring before the feed stops; the rest is for orders
     wake: int  # descriptor to write to when the matching thread sleeps
     counters: Array  # the page's feed section, shape (1,)
     locates: Array  # int32[65536]
@@ -232,6 +233,13 @@ def _fill(command: Any, data: Array, at: int, row: Array, instrument: int, ingre
 
 
 @verb
+def _room(decoder: Decoder, wanted: int) -> int:
+    """How many commands the feed may write; looks at how far the reader is only if fewer than ``wanted``."""
+    reserved = len(decoder.commands.records) - decoder.limit
+    return max(ring.free(decoder.commands, wanted + reserved) - reserved, 0)
+
+
+@verb
 def publish(decoder: Decoder, count: int) -> None:
     """Hand over the commands written, and wake the matching thread if it sleeps."""
     if count == 0:
@@ -267,7 +275,7 @@ def decode_blocks(decoder: Decoder, data: Array, start: int, end: int, ingress_n
     ``progress[MESSAGES]`` how many messages were dealt with. ``ingress_ns``: monotonic clock when the bytes were read.
     """
     counters = decoder.counters
-    room = ring.free(decoder.commands, 1)
+    room = _room(decoder, 1)
     position, messages, written = start, 0, 0
     code = DONE
     while position < end:
@@ -293,7 +301,7 @@ def decode_blocks(decoder: Decoder, data: Array, start: int, end: int, ingress_n
             good = instrument != NO_SYMBOL
             if good and kind != DIRECTORY and instrument != IGNORED:
                 if written == room:
-                    room = ring.free(decoder.commands, written + 1)
+                    room = _room(decoder, written + 1)
                     if written == room:
                         code = RING_FULL
                         break

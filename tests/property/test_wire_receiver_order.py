@@ -113,3 +113,33 @@ def test_random_datagrams_raise_nothing(datagrams: list[bytes]) -> None:
         receiver.receive(now % 2, datagram, now)
         receiver.receive(now % 2, mold.Header("S", 1 + now, 1).encode()[:18] + datagram, now)
         receiver.handle_timer(now)
+
+
+NUMBER = st.one_of(st.integers(1, 60), st.sampled_from([2**40, 2**62]))
+ANY_PACKET = st.tuples(
+    st.sampled_from("SSSSX"), NUMBER, st.sampled_from([0, 1, 1, 2, 6, mold.END_OF_SESSION_COUNT]), st.integers(-1, 1)
+)
+"""Session, first number, count, line."""
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(ANY_PACKET, st.integers(0, 30)), max_size=80), st.booleans())
+def test_whatever_comes_all_is_bounded_and_no_deadline_is_forgotten(
+    steps: list[tuple[tuple[str, int, int, int], int]], request_server: bool
+) -> None:
+    receiver = Receiver(
+        lines=2, request_server=request_server, retry_ns=50, max_requests=2, hold_ns=50, hold_packets=4, max_jump=100
+    )
+    now = 0
+    for (session, first, count, line), passed in steps:
+        now += passed
+        messages = 0 if count == mold.END_OF_SESSION_COUNT else count
+        receiver.receive(line, mold.Header(session, first, count).encode() + b"\0\1x" * messages, now)
+        assert receiver.next_timer() == min((gap.deadline for gap in receiver._gaps if not gap.lost), default=None)
+        receiver.handle_timer(now)
+        due = receiver.next_timer()
+        assert due is None or due > now
+        assert len(receiver._gaps) <= 4
+        assert len(receiver._held) <= 4
+        assert len(receiver._strays) < 3
+        assert all(gap.first < gap.end for gap in receiver._gaps)

@@ -21,7 +21,7 @@ from venue_clients.capture import Capture, CaptureError, open_capture
 from venue_clients.faults import Faults
 from venue_clients.generate import DayPlan, PlanError, SyntheticDay, stock_names
 from venue_clients.generate import generate as write_day
-from venue_clients.line import UdpLine
+from venue_clients.line import Destination, UdpLine
 from venue_clients.replay import Replay, ReplayStats
 
 DEFAULT_TO = "127.0.0.1:26477"
@@ -69,7 +69,8 @@ def replay(
     go out as they were recorded. Sending is paced by the recorded times against
     absolute deadlines; lag shows how late the latest message was. Whoever misses
     a packet can ask the re-request server for it, also while end-of-session
-    packets go out after the last message.
+    packets go out after the last message. The exit code is 1 if nobody heard it:
+    every packet was refused, or none of the symbols is in the file.
 
     As recorded, to a venue on this host:
 
@@ -95,13 +96,21 @@ def replay(
         capture = open_capture(file)
         factor = _speed(speed)
         first, *copies = map(_host_and_port, to or [DEFAULT_TO])
-        with UdpLine(first, copies=copies, interface=interface, ttl=ttl, request_port=request_port) as line:
+        names = [name for name in symbols.upper().split(",") if name]
+        with UdpLine(
+            first,
+            copies=copies,
+            interface=interface,
+            ttl=ttl,
+            request_port=request_port,
+            on_refused=_say_refused,
+        ) as line:
             player = Replay(
                 capture,
                 line,
                 speed=factor,
                 loops=None if loop else 1,
-                symbols=[name for name in symbols.upper().split(",") if name],
+                symbols=names,
                 faults=Faults(drop, duplicate, reorder, seed),
                 window_bytes=window_mb * 1_048_576,
             )
@@ -119,6 +128,12 @@ def replay(
         print(_sentence(player.stats, player.faults, line))
     if interrupted:
         raise typer.Exit(128 + interrupted[0])
+    if names and len(player.stats.symbols_not_seen) == len(set(names)):
+        print(f"venue replay: none of the symbols is in {file}: {', '.join(sorted(set(names)))}", file=sys.stderr)
+        raise typer.Exit(1)
+    if all(each.nobody_heard for each in line.destinations):
+        print("venue replay: every packet was refused", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def generate(
@@ -158,6 +173,10 @@ def generate(
     else:
         mix = ", ".join(f"{code} {count:,}" for code, count in day.counts.most_common(7))
         print(f"{out}: {day.counts.total():,} messages ({mix}, …), at most {day.peak_live:,} live orders")
+
+
+def _say_refused(destination: Destination) -> None:
+    print(f"venue replay: nothing listens at {_host_port(destination.address)} (yet)", file=sys.stderr, flush=True)
 
 
 @contextmanager

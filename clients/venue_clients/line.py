@@ -8,7 +8,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -37,9 +37,12 @@ class Line(Protocol):
 
 
 class Destination:
-    """One address that packets go to, unicast or multicast. OSError if it is unknown or unreachable."""
+    """One address that packets go to, unicast or multicast; `on_refused` is called at the first refusal. OSError if the
+    address is unknown or unreachable."""
 
-    def __init__(self, to: tuple[str, int], interface: str | None, ttl: int) -> None:
+    def __init__(
+        self, to: tuple[str, int], interface: str | None, ttl: int, on_refused: Callable[[Destination], None]
+    ) -> None:
         try:
             family, kind, protocol, _, address = socket.getaddrinfo(*to, type=socket.SOCK_DGRAM)[0]
         except OSError as error:
@@ -48,6 +51,9 @@ class Destination:
         self.address = (str(address[0]), int(address[1]))
         self.refused = 0
         """Packets that the other host refused because nothing listened there."""
+        self.sent = 0
+        """Packets that went out, with those that were refused then."""
+        self._on_refused = on_refused
         self._socket = socket.socket(family, kind, protocol)
         try:
             if self.is_multicast:
@@ -62,13 +68,21 @@ class Destination:
     def is_multicast(self) -> bool:
         return ipaddress.ip_address(self.address[0].partition("%")[0]).is_multicast
 
+    @property
+    def nobody_heard(self) -> bool:
+        """Whether every packet was refused; what became of the last one shows with the next."""
+        return 0 < self.refused >= self.sent - 1
+
     def send(self, packet: bytes) -> None:
         for _ in range(2):  # a refusal reported here is that of an earlier packet: this one has not gone out
             try:
                 self._socket.send(packet)
             except ConnectionRefusedError:
                 self.refused += 1
+                if self.refused == 1:
+                    self._on_refused(self)
             else:
+                self.sent += 1
                 return
 
     def close(self) -> None:
@@ -81,7 +95,8 @@ class UdpLine:
 
     `interface` (a name, or for IPv4 also an address) and `ttl` say where multicast goes and how far; `ttl` 0 stays on
     this host, 1 on this network. The request server listens on the local address that packets to `to` leave from. One
-    thread may use it, except for `wake`. OSError when an address is unknown, unreachable or in use.
+    thread may use it, except for `wake`; `on_refused` is called in it, once for each destination where nobody
+    listens. OSError when an address is unknown, unreachable or in use.
     """
 
     def __init__(
@@ -92,10 +107,11 @@ class UdpLine:
         interface: str | None = None,
         ttl: int = 1,
         request_port: int = 0,
+        on_refused: Callable[[Destination], None] = lambda destination: None,
     ) -> None:
         self.destinations: list[Destination] = []
         """The feed proper, then the copies."""
-        self._interface, self._ttl = interface, ttl
+        self._interface, self._ttl, self._on_refused = interface, ttl, on_refused
         self._wake_in, self._wake_out = socket.socketpair()
         self._sockets = [self._wake_in, self._wake_out]
         try:
@@ -125,7 +141,7 @@ class UdpLine:
 
     def also_to(self, copy: tuple[str, int]) -> None:
         """One more destination, before the first packet goes out."""
-        self.destinations.append(Destination(copy, self._interface, self._ttl))
+        self.destinations.append(Destination(copy, self._interface, self._ttl, self._on_refused))
 
     def now_ns(self) -> int:
         return time.monotonic_ns()

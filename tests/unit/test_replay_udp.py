@@ -251,6 +251,28 @@ def test_command_sends_to_each_to_and_says_where_nobody_listens(day) -> None:
     assert summary["refused"][0] == 0 < summary["refused"][1]
 
 
+def test_command_says_early_that_nobody_listens_and_ends_with_exit_code_1(day) -> None:
+    path = day(every(0, 500)).path
+    nobody = f"127.0.0.1:{closed_port()}"
+    result = CliRunner().invoke(APP, [str(path), "--speed", "max", "--to", nobody])
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[1:] == [
+        f"venue replay: nothing listens at {nobody} (yet)",
+        "venue replay: every packet was refused",
+    ]
+
+
+@pytest.mark.parametrize(("symbols", "code"), [("NOPE", 1), ("nope,NADA,NOPE", 1), ("NOPE,AAPL", 0)])
+def test_command_ends_with_exit_code_1_if_no_symbol_is_in_the_file(day, symbols: str, code: int) -> None:
+    path = day(every(0, 20)).path
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
+        feed.bind(("127.0.0.1", 0))
+        arguments = [str(path), "--speed", "max", "--to", f"127.0.0.1:{feed.getsockname()[1]}", "--symbols", symbols]
+        result = CliRunner().invoke(APP, arguments)
+    assert result.exit_code == code, result.output
+    assert ("venue replay: none of the symbols is in" in result.stderr) == bool(code)
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

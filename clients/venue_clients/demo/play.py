@@ -231,9 +231,8 @@ class Demo:
         players = stage.players
         sent = None if keep else players.replay.stats.messages
         report.print_report(console, self._watch, players.tape, ROLES, sent)
-        host, port = stage.service.addresses["http"]
         if not keep:
-            console.print(f"Metrics were at http://{host}:{port}/metrics; with --keep everything goes on.")
+            console.print("It is over; with --keep everything goes on.")
             return
         name = stage.scene.symbols[0]
         report.print_next_steps(console, stage.service.addresses, name, stage.market.touch(name))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
+from weakref import WeakValueDictionary
 
 from venue import passwords
 from venue.config import Account
@@ -18,34 +19,29 @@ MAX_DELAY_NS: Final = 4 * SECOND_NS
 """Well below the time that a login may take."""
 FORGET_NS: Final = 60 * SECOND_NS
 MAX_ADDRESSES: Final = 1_024
-MAX_WAITING: Final = 64
-"""Logins of one address that wait for their password check; more are rejected without one."""
 
 
 class Authenticator:
     """Checks names and passwords; belongs to the loop thread. One check runs at a time, so that guessing cannot take
-    more than one core, and all take the same time, whether the name exists or not."""
+    more than one core, and all take the same time, whether the name exists or not. Addresses take turns: each has one
+    check in the queue, and its others wait for that one."""
 
     def __init__(self, accounts: Sequence[Account]) -> None:
         self._accounts = {account.username.upper(): number for number, account in enumerate(accounts)}
         self._hashes = [account.password_hash for account in accounts]
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="passwords")
-        self._waiting: dict[str, int] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By address, for as long as a check of it waits or runs."""
 
     async def check(self, username: str, password: str, host: str) -> int | None:
-        """The number of the account, or None if name or password is wrong. Names compare without case."""
-        if self._waiting.get(host, 0) >= MAX_WAITING:
-            return None
-        self._waiting[host] = self._waiting.get(host, 0) + 1
-        try:
-            account = self._accounts.get(username.upper())
-            encoded = self._hashes[account if account is not None else 0]
+        """The number of the account, or None if name or password is wrong. Names compare without case. Whoever loses
+        interest cancels the call; as many wait as the caller lets."""
+        account = self._accounts.get(username.upper())
+        encoded = self._hashes[account if account is not None else 0]
+        turn = self._turns.setdefault(host, asyncio.Lock())
+        async with turn:
             loop = asyncio.get_running_loop()
             good = await loop.run_in_executor(self._executor, passwords.verify, password, encoded)
-        finally:
-            self._waiting[host] -= 1
-            if self._waiting[host] == 0:
-                del self._waiting[host]
         return account if good else None
 
     def close(self) -> None:

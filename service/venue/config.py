@@ -58,6 +58,7 @@ class Orders(_Section, frozen=True, kw_only=True):
     """Up to 10 letters and digits; empty = made from the time of the start, so that a client which asks to resume a
     session of an earlier run is told that it is gone."""
     max_connections: Annotated[int, Meta(ge=1, le=10_000)] = 256
+    """Once there are more, or one host has half as many that are not logged in, the oldest of those is closed."""
     max_unsent_bytes: Annotated[int, Meta(ge=4_096, le=1 << 30)] = 8 << 20
     """A client that has not taken this much of what was written for it is cut off."""
     max_store_bytes: Annotated[int, Meta(ge=65_536, le=1 << 40)] = 1 << 30

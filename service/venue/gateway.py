@@ -84,7 +84,10 @@ class Gateway:
         self._account_rows = page.accounts[: len(accounts)]
         self._authenticator = Authenticator(accounts)
         self._rejections = Rejections()
-        self._logins: set[asyncio.Task[None]] = set()
+        self._logins: dict[Connection, asyncio.Task[None]] = {}
+        """Logins whose password is being checked."""
+        self._strangers: dict[Connection, None] = {}
+        """Connections that are no account's, the oldest first: not logged in yet, or on their way out."""
         self._complaints = SparingLog(log)
         self._refused = 0
         self._lost = 0
@@ -159,7 +162,7 @@ class Gateway:
         for handle in (self._tick, self._retry, self._again):
             if handle is not None:
                 handle.cancel()
-        for login in self._logins:
+        for login in self._logins.values():
             login.cancel()
         self._authenticator.close()
         self._gauges()
@@ -184,13 +187,21 @@ class Gateway:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def connected(self, connection: Connection) -> None:
+        """Where there is no room, the oldest stranger makes some: sockets that say nothing lock nobody out. Strangers
+        of one host take no more than half of the places."""
         self.counters["connections_total"] += 1
-        if len(self.connections) >= self._settings.max_connections:
-            self._refused += 1
-            connection.end_reason = "too many connections"
-            connection.transport.abort()
-        else:
-            self.connections.add(connection)
+        self.connections.add(connection)
+        self._strangers[connection] = None
+        of_host = [stranger for stranger in self._strangers if stranger.host == connection.host]
+        if len(of_host) > max(self._settings.max_connections // 2, 1):
+            self._refuse(of_host[0])
+        elif len(self.connections) > self._settings.max_connections:
+            self._refuse(next(iter(self._strangers)))
+
+    def _refuse(self, stranger: Connection) -> None:
+        self._refused += 1
+        stranger.cut("too many connections")
+        self.disconnected(stranger)
 
     def leaving(self, connection: Connection) -> None:
         """It has ended or is about to: nothing more is read from it or written to it."""
@@ -201,26 +212,27 @@ class Gateway:
         log.log(logging.INFO if known else logging.DEBUG, "connection ended", extra=fields)
         if self.waits_for_room(connection):
             self._waiting.remove(connection)
+        if login := self._logins.pop(connection, None):
+            login.cancel()
         if known and self._live[connection.account] is connection:
             self._live[connection.account] = None
+            self._strangers[connection] = None
             if self._accounts[connection.account].cancel_on_disconnect and not self.closing:
                 self._command(CANCEL_ALL, connection.account, ord(CancelReason.SYSTEM))
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self._strangers.pop(connection, None)
 
     def login(self, connection: Connection, request: LoginRequested) -> None:
         """Answer a login as soon as its password is checked."""
-        task = asyncio.get_running_loop().create_task(self._login(connection, request))
-        self._logins.add(task)
-        task.add_done_callback(self._logins.discard)
+        self._logins[connection] = asyncio.get_running_loop().create_task(self._login(connection, request))
 
     async def _login(self, connection: Connection, request: LoginRequested) -> None:
         account = await self._authenticator.check(request.username, request.password, connection.host)
+        del self._logins[connection]
         now = self.clock()
         fields = {"account": request.username, "peer": connection.peer}
-        if connection.end_reason:
-            return
         if account is None:
             self.counters["logins_rejected_not_authorized"] += 1
             delay_ns = self._rejections.delay_ns(connection.host, now)
@@ -239,6 +251,7 @@ class Gateway:
     def _accept(self, connection: Connection, account: int, requested: int, now: int) -> None:
         older = self._live[account]
         self._live[account] = connection
+        del self._strangers[connection]
         if older is not None:
             self.counters["takeovers"] += 1
             older.cut("taken over by a newer login")

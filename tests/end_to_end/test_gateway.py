@@ -163,14 +163,59 @@ async def test_a_socket_that_does_not_log_in_is_closed_after_ten_seconds(rig: Ri
 
 @with_gateway(max_connections=2)
 async def test_more_connections_than_allowed_are_refused(rig: Rig) -> None:
-    first, second = await rig.login(), await rig.client()
-    await rig.until(lambda: len(rig.gateway.connections) == 2)
+    first, second = await rig.login(), await rig.login("BETA")
     assert await (await rig.client()).rest() == []
     second.close()
     await rig.until(lambda: len(rig.gateway.connections) == 1)
     await rig.login("BETA")
     await first.send(order(1))
     assert await first.messages(2) == [DAY_STARTS, accepted(1)]
+
+
+@with_gateway(max_connections=8)
+async def test_sockets_that_do_not_log_in_make_room_for_those_that_do(rig: Rig) -> None:
+    """The longest silent one goes first; who is logged in stays."""
+    trader = await rig.login()
+    silent = [await rig.client() for _ in range(20)]
+    other = await rig.login("BETA")
+    assert len(rig.gateway.connections) <= 2 + 4
+    for client in silent[:16]:
+        assert await client.rest() == []
+    for client in (trader, other):
+        await client.send(order(1))
+        assert await client.messages(2) == [DAY_STARTS, accepted(1)]
+    await silent[-1].send(login_packet("GAMMA"))
+    assert await silent[-1].login_answer() == LoginAccepted(session=SESSION, sequence=1)
+
+
+@with_gateway(max_connections=8)
+async def test_one_host_takes_no_more_than_half_of_the_places(rig: Rig) -> None:
+    elsewhere = await rig.client()
+    await rig.until(lambda: len(rig.gateway.connections) == 1)
+    (connection,) = rig.gateway.connections
+    connection.host = "192.0.2.1"
+    for _ in range(20):
+        await rig.client()
+    await rig.until(lambda: rig.count("connections_total") == 21)
+    await elsewhere.send(login_packet())
+    assert await elsewhere.login_answer() == LoginAccepted(session=SESSION, sequence=1)
+
+
+@with_gateway(max_connections=2)
+async def test_a_connection_that_is_gone_takes_no_check(rig: Rig) -> None:
+    checks: list[asyncio.Task[None] | None] = []
+
+    async def check(username: str, password: str, host: str) -> None:
+        checks.append(asyncio.current_task())
+        await asyncio.Event().wait()
+
+    rig.gateway._authenticator.check = check  # type: ignore[method-assign, assignment]
+    client = await rig.client()
+    await client.send(login_packet())
+    await rig.until(lambda: len(checks) == 1)
+    await rig.client()
+    (task,) = checks
+    await rig.until(lambda: task is not None and task.cancelled())
 
 
 # --- framing --------------------------------------------------------------------------------------------

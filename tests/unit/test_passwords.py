@@ -91,14 +91,20 @@ def test_logins_are_checked_in_the_background() -> None:
     asyncio.run(scenario())
 
 
-def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authentication, "MAX_WAITING", 3)
+def test_addresses_take_turns_and_nobody_is_rejected_for_being_late() -> None:
+    """200 guesses of one address make another one wait for one check, and a right password there for its turn."""
 
     async def scenario() -> None:
-        checks = authenticator()
-        answers = await asyncio.gather(*(checks.check("ALPHA", "ofALPHA", "host") for _ in range(5)))
-        assert answers == [0, 0, 0, None, None]
-        assert await checks.check("ALPHA", "ofALPHA", "host") == 0
+        checks, answers = authenticator(), []
+
+        async def check(password: str, host: str) -> None:
+            answers.append((host, await checks.check("ALPHA", password, host)))
+
+        guesses = [check("guess", "noisy") for _ in range(200)]
+        await asyncio.gather(*guesses, check("ofALPHA", "noisy"), check("ofALPHA", "quiet"))
+        assert answers.index(("quiet", 0)) <= 2
+        assert answers[-1] == ("noisy", 0)
+        assert [host for host, account in answers if account is None] == ["noisy"] * 200
         checks.close()
 
     asyncio.run(scenario())

@@ -258,6 +258,7 @@ def test_the_picture_says_it_all_within_its_width() -> None:
     assert "300 × 189.50" in shown
     assert "-400 shares" in shown
     assert {len(row) for row in shown.splitlines()} == {screen.WIDTH}
+    assert screen.WIDTH + len("^C") < 80
     assert "Ctrl-C stops it" in drawn(screen.picture(moment(seconds=None)))
 
 

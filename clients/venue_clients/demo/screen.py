@@ -22,7 +22,8 @@ from venue_clients.demo.figures import ORDER_TO_ACK, Watch
 from venue_clients.prices import dollars
 from venue_clients.touch import Touch
 
-WIDTH: Final = 80
+WIDTH: Final = 76
+"""Room on a terminal of 80 columns for the ^C that it echoes: on a line of its own it would spoil the clearing."""
 LINE_EVERY_S: Final = 3.0
 STOCKS_SHOWN: Final = 3
 

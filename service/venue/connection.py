@@ -40,6 +40,8 @@ RECEIVE_BYTES: Final = 128 << 10
 assert RECEIVE_BYTES > MAX_FRAME_BYTES
 WRITE_BYTES: Final = 256 << 10
 """What is given to the transport at a time. It keeps at most one such slice that the kernel has not taken."""
+WRITES: Final = 4
+"""So many slices before others get their turn."""
 STALL_NS: Final = 15_000_000_000
 """How long a client may take nothing of what is there for it."""
 LINGER_NS: Final = 2_000_000_000
@@ -81,6 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         """Where the stream ended at the login: what comes before is owed to no slowness of this client."""
         self._taken = 0
         self._progress_ns = now
+        self._again: asyncio.Handle | None = None
+        """There is more to write than one call may; the next one comes by itself."""
         self._ending = False
         self._reject_at_ns = 0
         """When the answer to a wrong login is due; 0 = none."""
@@ -110,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writable = True
-        self.gateway.count_bytes_out(self.pump(self.gateway.clock()))
+        self._write_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave(f"connection lost: {exc}" if exc else "closed by the client")
@@ -243,15 +247,20 @@ class Connection(asyncio.BufferedProtocol):
     # --- sending ----------------------------------------------------------------------------------------------------
 
     def pump(self, now: int) -> int:
-        """Write what the stream holds beyond what was written, as long as the kernel takes it; returns the bytes."""
+        """Write what the stream holds beyond what was written, as long as the kernel takes it, ``WRITES`` slices now
+        and the others in later turns of the loop; returns the bytes."""
         stream, first = self.stream, self.sent
-        if stream is None or self.end_reason:
+        if stream is None or self.end_reason or self._again:
             return 0
         size = stream.size_bytes
-        while self._writable and self.sent < size:
+        for _ in range(WRITES):
+            if not self._writable or self.sent == size:
+                break
             end = min(self.sent + WRITE_BYTES, size)
             self.transport.write(stream.slice(self.sent, end))
             self.sent = end
+        else:
+            self._again = asyncio.get_running_loop().call_soon(self._write_on)
         if self.sent != first:
             self.session.sent(now)
         if not self._writable and self.unsent_bytes() > self.gateway.max_unsent_bytes:
@@ -260,6 +269,10 @@ class Connection(asyncio.BufferedProtocol):
         elif self._ending and self.sent == size:
             self._end_session()
         return self.sent - first
+
+    def _write_on(self) -> None:
+        self._again = None
+        self.gateway.count_bytes_out(self.pump(self.gateway.clock()))
 
     def unsent_bytes(self) -> int:
         """What this client has been owed since its login and its kernel has not taken yet."""

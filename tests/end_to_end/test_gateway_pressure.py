@@ -154,6 +154,27 @@ async def test_a_client_may_take_its_time_for_what_was_there_before_it_came(rig:
     assert await client.raw(size + 100 * CANCELED_BYTES) == rig.stream()
 
 
+def test_a_long_replay_leaves_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that takes everything at once gets a few slices, and then sockets have their turn."""
+    monkeypatch.setattr(connections, "WRITE_BYTES", 64)
+
+    @with_gateway()
+    async def scenario(rig: Rig) -> None:
+        client = await rig.login(sequence=0)
+        (connection,) = rig.gateway.connections
+        before = connection.sent
+        rig.matcher.flood(0, 400)
+        rig.gateway.handle_events()
+        assert connection.sent == before + connections.WRITES * 64
+        rig.gateway.handle_events()
+        await asyncio.sleep(0)
+        assert connection.sent < before + 4 * connections.WRITES * 64
+        assert await client.raw(400 * CANCELED_BYTES) == rig.stream()[before:]
+        assert connection._again is None, "nothing turns when nothing happens"
+
+    scenario(tmp_path)
+
+
 @with_gateway()
 async def test_what_is_written_is_not_copied(rig: Rig) -> None:
     """The transport holds at most one slice of the store, whatever the client is owed."""

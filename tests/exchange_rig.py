@@ -78,6 +78,8 @@ class Venue:
         self._stopped = False
         self._replays = 0
         self._told = 0
+        self.clients = contextlib.ExitStack()
+        """Closes the sockets of clients."""
         with contextlib.ExitStack() as opened:
             self.line = opened.enter_context(UdpLine(("127.0.0.1", free_udp_port())))
             feed = {"port": self.line.to[1], "request_server": "{}:{}".format(*self.line.request_address)}
@@ -196,7 +198,7 @@ class Venue:
 
     async def connect(self, receive_buffer_bytes: int = 0) -> Trader:
         """A socket that has not logged in."""
-        sock = self.closing.enter_context(socket.socket())
+        sock = self.clients.enter_context(socket.socket())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer_bytes:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
@@ -338,6 +340,7 @@ async def running(folder: Path, *, matching: bool = True, **sections: Any) -> As
         try:
             yield venue
         finally:
+            venue.clients.close()  # first: a stop waits for clients that have not gone
             await venue.stop()
     finally:
         venue.close()

@@ -112,7 +112,7 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
-        raise OSError(error.errno, f"feed {host}:{port}: {error.strerror or error}") from None
+        raise OSError(f"feed {host}:{port}: {error.strerror or error}") from None
     return family, (str(address[0]), int(address[1]))
 
 

@@ -270,13 +270,13 @@ async def running(folder: Path, ring_capacity: int, settings: Orders, account_li
         yield rig
     finally:
         rig.matcher.stalled = False
+        for client in rig.clients:  # first: a stop waits for clients that have not gone
+            client.close()
         await rig.gateway.stop()
         loop.remove_reader(rig.matcher.commands_read)
         os.close(rig.matcher.commands_read)
         os.close(rig.link.event_wake)
         listening.close()
-        for client in rig.clients:
-            client.close()
         rig.page.remove()
     assert not faults, "an exception in a callback of the loop"
 

@@ -129,7 +129,7 @@ def test_a_demo_trades_reports_and_leaves_nothing_behind(demo) -> None:
     assert "\x1b" not in out + err
     assert "Traceback" not in err
     assert re.search(r"^00:03 .*feed [\d,]+/s, 0 lost .*trades [\d,]+, [\d,]+ shares .*p99 \d", err, re.MULTILINE)
-    assert re.search(r"http://127\.0\.0\.1:\d+/metrics", out)
+    assert re.search(r"^Watch it in a browser: http://127\.0\.0\.1:\d+/$", err, re.MULTILINE)
 
     found = figures(out)
     maker, taker = found["quotes around the touch"], found["trades at random"]

@@ -143,7 +143,7 @@ MATCHER: Final = (
     Metric(
         "counter",
         "venue_command_ring_full_total",
-        "Times reading paused because the command ring was full, by who reads.",
+        "Times reading paused because the command ring was full (for the feed: an eighth full), by who reads.",
         lambda views: [
             (("feed",), views.feed["command_ring_full"][0]),
             (("gateway",), views.gateway["command_ring_full"][0]),

@@ -169,7 +169,6 @@ class Account(_Section, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-DEMO_PASSWORD: Final = "venue"
 DEMO_PASSWORD_HASH: Final = "scrypt$14$8$1$Bu2F5RmY591DhY9riINuQg==$BgOzYcOyupysTyJceFaLeyaVFqtSzwkfK0VtV13Qw2g="
 DEMO_ACCOUNTS: Final = tuple(
     Account(username=name, password_hash=DEMO_PASSWORD_HASH) for name in ("TRADER", "MAKER", "TAKER", "LOADER")

@@ -7,7 +7,6 @@ bulk of an established connection never does.
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -32,8 +31,6 @@ from venue.wire.soupbintcp.session import State
 
 if TYPE_CHECKING:
     from venue.gateway import Gateway
-
-log = logging.getLogger("venue.gateway")
 
 RECEIVE_BYTES: Final = 128 << 10
 """The receive buffer: a whole packet of the largest size and as much again."""

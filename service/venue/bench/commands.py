@@ -1,19 +1,18 @@
-"""`venue bench …`: each prints a table for people or, with --json, one JSON object."""
+"""`venue bench …`: each prints tables for people or, with --json, one JSON object. Benches are imported when called."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from venue.bench.report import conditions, show
 
 app = typer.Typer(help="Measure it.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+Repeats = Annotated[int, typer.Option(min=1, help="Runs of each row; the median counts.")]
 
 
 @app.callback()
@@ -26,7 +25,7 @@ def match(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A workload of the matching-engine benchmark, plain or xz.")
     ],
-    repeats: Annotated[int, typer.Option(min=1, help="Runs; the median time counts.")] = 5,
+    repeats: Repeats = 5,
     as_json: AsJson = False,
 ) -> None:
     """Match a workload in one thread and print the SHA-256 of its reports.
@@ -36,17 +35,7 @@ def match(
 
     venue bench match orders_normal_s23_n1000000.bin.xz --json
     """
-    from venue.bench import match as workload
+    from venue.bench.match import bench_match
 
-    result, _ = workload.measure(workload.read_workload(file), repeats)
-    if as_json:
-        print(json.dumps(dataclasses.asdict(result)))
-        return
-    table = Table(title=f"matching, one thread, median of {repeats}", title_justify="left")
-    for column in ("messages", "reports", "seconds", "messages/s"):
-        table.add_column(column, justify="right")
-    figures = (f"{result.messages:,}", f"{result.reports:,}", f"{result.seconds:.4f}", f"{result.messages_per_s:,.0f}")
-    table.add_row(*figures)
-    console = Console()
-    console.print(table)
-    console.print(f"sha256 {result.sha256}")
+    before = conditions()
+    show("match", bench_match(file, repeats), before, as_json)

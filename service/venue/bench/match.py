@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 import lzma
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from venue.bench.report import Report, Rows, steps
 from venue.engine import books
 from venue.engine.atomics import prefetch
 from venue.engine.books import (
@@ -205,7 +206,7 @@ def run(b: Books, messages: Array, reports: Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a workload gave, and how long the best of the repeats took."""
+    """What a workload gave, and how long the median of the repeats took."""
 
     messages: int
     reports: int
@@ -221,6 +222,25 @@ def new_books(messages: Array) -> Books:
     return books.create(
         instruments=1, accounts=aligned(1, ACCOUNT), orders=orders, levels=1 << 16, user_refs=ids, mode=MATCH
     )
+
+
+def bench_match(file: Path, repeats: int) -> Report:
+    """`venue bench match`. WorkloadError if the file is none."""
+    with steps(1) as progress:
+        progress.begin("matching")
+        result, _ = measure(read_workload(file), repeats)
+    figures = (
+        f"{result.messages:,}",
+        f"{result.reports:,}",
+        f"{result.seconds:.4f}",
+        f"{result.messages_per_s / 1e6:.2f}",
+    )
+    table = Rows(
+        f"Matching, one thread, median of {repeats}",
+        ("workload", "messages", "reports", "seconds", "M messages/s"),
+        [(file.name, *figures)],
+    )
+    return Report([table], {"file": file.name, "repeats": repeats} | asdict(result), [f"sha256 {result.sha256}"])
 
 
 def measure(messages: Array, repeats: int) -> tuple[Result, Array]:

@@ -118,9 +118,9 @@ class MadeUpFigures:
             le_ns = round(100 * 10 ** (step / 10))
             self.cells[le_ns] = self.cells.get(le_ns, 0) + 1
 
-    def percentiles(self, median_ns: float) -> Json:
+    def percentiles(self, median_ns: float, *, idle: bool = False) -> Json:
         factors = {"p50_ns": 1.0, "p90_ns": 1.35, "p99_ns": 3.1, "p999_ns": 11, "max_ns": 19}
-        if self.quiet:
+        if self.quiet or idle:
             return {"count": 0, **dict.fromkeys(factors)}
         wobble = 1 + 0.08 * math.sin(self.messages / 40_000) + self.random.random() * 0.03
         return {"count": min(self.orders, 12_000)} | {
@@ -153,7 +153,8 @@ class MadeUpFigures:
         return {"account": account, "logged_in": on, "peer": f"127.0.0.1:5{i}118" if on else None,
                 "connected_at": self.started.isoformat() if on else None, "unsent_bytes": 0, "killed": False,
                 "sequence": self.orders * on, "messages_in": self.orders // 3 * on, "open_orders": 2 * on,
-                "open_shares": 600 * on, "open_notional": f"{113_700 * on}.0000"}  # fmt: skip
+                "open_shares": 600 * on, "open_notional": f"{113_700 * on}.0000",
+                "order_to_ack": self.percentiles(MEDIAN_NS + 900 * i, idle=not on)}  # fmt: skip
 
 
 class MockVenue:

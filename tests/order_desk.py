@@ -38,6 +38,7 @@ class Desk:
             self.names[number] = list(symbol.ljust(8).encode())
         self.gateway = np.zeros(1, counters.GATEWAY)
         self.histograms = np.zeros((counters.HISTOGRAMS, cells.ROW), np.int64)
+        self.account_histograms = np.zeros((counters.ACCOUNTS, cells.ROW), np.int64)
         self.inbound = (
             tuple(self.commands),
             self.table,

@@ -6,7 +6,7 @@ from typing import Final
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from panels import Limits, Panel, Series, figure, heat, over_time, page
+from panels import NO_TRAFFIC, Limits, Panel, Series, figure, heat, over_time, page, rows
 
 UID: Final = "venue-latency"
 TITLE: Final = "venue: latency"
@@ -15,6 +15,7 @@ STAGES: Final = ("socket_to_ring", "ring_wait", "match", "ring_back", "encode_wr
 """In the order in which an order passes them."""
 PERCENTILES: Final = {"0.5": "p50", "0.9": "p90", "0.99": "p99", "0.999": "p99.9"}
 
+CLIENT_ACK: Final = "venue_account_order_to_ack_recent_seconds"
 RECENT: Final = "Over the last 10 s, exact to 1/32."
 P99_LIMITS: Final = Limits(attention=0.001, bad=0.01)
 
@@ -126,8 +127,32 @@ def build() -> Dashboard:
                 f"From the read of a datagram to its last message's place in the book. {RECENT}",
                 *percentiles("venue_feed_to_book_recent_seconds"),
                 unit="s",
-                size=(12, 7),
+                size=(6, 7),
                 log=True,
+            )
+        )
+        .with_panel(
+            over_time(
+                "Order to ack by client, p99",
+                f"The slowest hundredth of each client's own orders. {RECENT}",
+                Series(recent(CLIENT_ACK, "0.99"), "{{account}}"),
+                unit="s",
+                size=(6, 7),
+                log=True,
+                shades=True,
+            )
+        )
+        .with_panel(
+            rows(
+                "Order to ack by client, now",
+                f"Each client that had an order answered. {RECENT}",
+                "account",
+                *(
+                    Series(f"max by (account) ({recent(CLIENT_ACK, quantile)})", name, unit="s")
+                    for quantile, name in (PERCENTILES | {"1": "max"}).items()
+                ),
+                size=(6, 7),
+                no_value=NO_TRAFFIC,
             )
         )
         .with_panel(
@@ -137,7 +162,7 @@ def build() -> Dashboard:
                 "orders.max_unsent_bytes it is cut off.",
                 Series("venue_account_unsent_bytes", "{{account}}"),
                 unit="bytes",
-                size=(12, 7),
+                size=(6, 7),
                 shades=True,
                 no_value="no accounts",
             )

@@ -105,7 +105,7 @@ class Gateway:
         tail = (self._work, page.gateway, page.histograms)
         symbols = instruments.symbols.reshape(-1)
         self._outbound = (tuple(link.events), self.store.arrays, symbols, *tail)
-        self._finishing = (tuple(link.events), *tail)
+        self._finishing = (tuple(link.events), *tail, page.account_histograms)
         self._again: asyncio.Handle | None = None
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None

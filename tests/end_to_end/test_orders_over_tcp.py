@@ -282,6 +282,8 @@ async def test_each_answer_is_in_the_order_to_ack_histogram_once(venue: Venue) -
     sent = answers + 2  # the second cancel, and the Enter with a used number, are handled and not answered
     samples = {name: count(venue.page.histograms[place]) for name, place in counters.STAGES.items()}
     assert count(venue.page.histograms[counters.ORDER_TO_ACK]) == answers
+    of_accounts = [count(row) for row in venue.page.snapshot().account_histograms]
+    assert of_accounts == [30 + 3 + 2 + 3, 20 + 1, 0], "each account's own orders, and a query for each hear()"
     assert samples == {
         "socket_to_ring": sent,
         "ring_wait": sent,

@@ -220,6 +220,7 @@ def figures(seen: Visit, service: Service) -> Callable[[], Awaitable[tuple[Any, 
             name: float(await seen.value(f"#{name}") or "nan")
             for name in (*PERCENTILES, "feed-messages", "live-orders", "live-own-orders", "fills", "filled-shares")
         }
+        page["TRADER p99"] = float(await seen.value("#sessions tr:first-child td:nth-child(7) data") or "nan")
         page |= {
             f"{list_} {name}": float(await seen.value(f"#{list_} [data-name={name}] data") or "nan")
             for list_, name in (("outcomes", "accepted"), ("outcomes", "rejected"), ("rejects", REASON))
@@ -231,6 +232,7 @@ def figures(seen: Visit, service: Service) -> Callable[[], Awaitable[tuple[Any, 
                 name: round(1e9 * metrics.get(f"venue_order_to_ack_recent_seconds{{{quantile}}}", 0))
                 for name, quantile in PERCENTILES.items()
             },
+            "TRADER p99": round(1e9 * metrics.get("venue_account_order_to_ack_recent_seconds{TRADER,0.99}", 0)),
             "feed-messages": total(metrics, "venue_feed_messages_total"),
             "live-orders": metrics["venue_live_orders{feed}"] + own,
             "live-own-orders": own,

@@ -34,6 +34,8 @@ TITLES = {
         "Where the time goes: mean of each stage",
         "Where the slow ones wait: p99 of each stage",
         "Feed to book",
+        "Order to ack by client, p99",
+        "Order to ack by client, now",
         "Bytes not yet taken, by client",
     ],
     "flow": [
@@ -71,7 +73,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """Everything a venue exports once it has seen an order, a feed message and a client."""
     page = create(mode="consume", accounts=["ALPHA"], folder=tmp_path_factory.mktemp("pages"))
     collector = PageCollector(page)
-    for row in page.histograms:
+    for row in (*page.histograms, page.account_histograms[0]):
         record(row, 20_000)
     page.matcher["last_feed_time_ns"] = page.matcher["last_command_time_ns"] = 1
     found: Exported = {}

@@ -57,7 +57,7 @@ def test_twenty_seconds_is_overflow_and_lands_only_in_inf() -> None:
     assert row[:CELLS].sum() == 0
     assert cells.cumulative_counts(row, cells.ORDER_TO_ACK_BOUNDS) == [0] * 81 + [1]
     assert row[SUM] == 20_000_000_000
-    assert cells.percentile(row, 0.5) == HIGHEST_NS
+    assert cells.percentiles(row, [0.5]) == [HIGHEST_NS]
 
 
 @given(st.lists(LATENCIES_NS, min_size=1, max_size=200), st.integers(0, 1000))
@@ -65,17 +65,17 @@ def test_a_percentile_is_the_sample_of_that_rank_up_to_its_cell(samples_ns: list
     rank = max(1, -(-per_mille * len(samples_ns) // 1000))
     exact = sorted(samples_ns)[rank - 1]
     expected = min((edge for edge in EDGES.tolist() if edge >= exact), default=HIGHEST_NS)
-    assert cells.percentile(histogram_of(*samples_ns), per_mille / 1000) == expected
+    assert cells.percentiles(histogram_of(*samples_ns), [per_mille / 1000]) == [expected]
 
 
 def test_an_empty_histogram_has_no_percentile() -> None:
-    assert cells.percentile(histogram_of(), 0.5) is None
+    assert cells.percentiles(histogram_of(), [0.5]) is None
 
 
 @pytest.mark.parametrize("quantile", [-0.1, 1.1, math.nan, 50])
 def test_a_quantile_outside_0_to_1_is_refused(quantile: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        cells.percentile(histogram_of(100), quantile)
+        cells.percentiles(histogram_of(100), [quantile])
 
 
 @given(st.lists(st.one_of(LATENCIES_NS, st.sampled_from(cells.ORDER_TO_ACK_BOUNDS)), max_size=200))

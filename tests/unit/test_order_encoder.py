@@ -56,7 +56,7 @@ class Streams:
         self.work = encoder.work(pass_events=64)
         tail = (self.work, self.desk.gateway, self.desk.histograms)
         self.outbound = (tuple(self.desk.events), self.store, self.desk.names.reshape(-1), *tail)
-        self.finishing = (tuple(self.desk.events), *tail)
+        self.finishing = (tuple(self.desk.events), *tail, self.desk.account_histograms)
 
     def happen(self, *kinds_and_details: tuple[str, int | str], **changes: int) -> None:
         for kind, detail in kinds_and_details:
@@ -131,10 +131,14 @@ def test_a_pass_names_each_account_once_and_keeps_the_arrival_of_answers() -> No
     count, dirty, answers, read_ns = streams_encode(streams)
     assert (count, dirty, answers) == (4, 2, 2)
     assert list(streams.work[encoder.DIRTY_LIST : encoder.DIRTY_LIST + 2]) == [1, 0]
-    assert list(streams.work[encoder.ANSWERS : encoder.ANSWERS + 2]) == [500, 600]
+    assert list(streams.work[encoder.ANSWERS : encoder.ANSWERS + 4]) == [500, 1, 600, 0]
     assert encoder.finish(streams.finishing, answers, read_ns, 1234)
     for place in (counters.RING_BACK, counters.ENCODE_WRITE, counters.ORDER_TO_ACK):
         assert cells.count(streams.desk.histograms[place]) == 2
+    all_answers, of_accounts = streams.desk.histograms[counters.ORDER_TO_ACK], streams.desk.account_histograms
+    assert [cells.count(row) for row in of_accounts[:3]] == [1, 1, 0]
+    assert of_accounts[:2].sum(axis=0).tolist() == all_answers.tolist()
+    assert of_accounts[1, cells.SUM] == of_accounts[0, cells.SUM] + 100, "each order's own arrival"
     assert streams.desk.gateway[0]["bytes_out"] == 1234
     streams.happen(("C", "U"))
     assert streams_encode(streams)[1] == 1, "the account can be named again"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import venue
+from venue.engine.cells import ROW
 from venue.engine.counters import ACCOUNTS, MATCH, MATCHER
 from venue.engine.histogram import record
 from venue.telemetry import page as page_module
@@ -66,6 +67,16 @@ def test_a_snapshot_does_not_change(folder: Path) -> None:
     snapshot = open_read_only(owner.path).snapshot()
     owner.feed["gaps"][0] = 2
     assert snapshot.feed["gaps"][0] == 1
+
+
+def test_a_snapshot_ends_with_the_last_account(folder: Path) -> None:
+    owner = create(mode="match", accounts=["alice", "bob"], folder=folder)
+    record(owner.account_histograms[1], 100)
+    assert owner.account_histograms.shape == (ACCOUNTS, ROW)
+    snapshot = open_read_only(owner.path).snapshot()
+    assert snapshot.account_histograms.shape == (2, ROW)
+    assert snapshot.account_histograms.sum(axis=1).tolist() == [0, 1 + 100]
+    assert create(mode="match", folder=folder).snapshot().account_histograms.shape == (0, ROW)
 
 
 def test_a_reader_cannot_write(folder: Path) -> None:

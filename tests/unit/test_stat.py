@@ -83,6 +83,8 @@ def test_what_a_crashed_exchange_has_left_behind(folder: Path, capsys: pytest.Ca
 def test_everything_is_said_in_eighty_columns(page: Page) -> None:
     for _ in range(100):
         record(page.histograms[ORDER_TO_ACK], 20_000)
+    for latency_ns in (20_000, 5_000):
+        record(page.account_histograms[1], latency_ns)
     record(page.histograms[MATCH], 3_000_000)
     page.matcher["orders_accepted"][0] = 12
     page.matcher["orders_rejected"][0, 0x1D] = 3
@@ -95,6 +97,7 @@ def test_everything_is_said_in_eighty_columns(page: Page) -> None:
     for expected in (
         "pid 4711 ready mode consume",
         "order to ack │ 100 │ 20.5 µs │ 20.5 µs │ 20.5 µs",
+        "of BETA │ 2 │ 5.12 µs │ 20.5 µs │ 20.5 µs",
         "match │ 1 │ 3.01 ms",
         "feed 09:30:01",
         "accepted 12",

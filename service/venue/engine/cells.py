@@ -11,6 +11,7 @@ Nothing here is compiled: readers in other processes need no Numba. Recording is
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -63,25 +64,32 @@ STAGE_BOUNDS: Final = _nearest_edges(5)
 """The 41 ``le`` bounds of a stage in ns: five a decade, every second one of ``ORDER_TO_ACK_BOUNDS``. Fixed for good."""
 
 
+QUANTILES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
+"""Those that are shown everywhere; 1 is the maximum."""
+
+
 def count(row: Int64s) -> int:
     """How many samples a row holds, overflow included."""
     return int(row[: CELLS + 1].sum())
 
 
-def percentile(row: Int64s, quantile: float) -> int | None:
-    """The smallest cell edge in ns that at least ``quantile`` (0 to 1) of the samples do not exceed; None if empty.
+def percentiles(row: Int64s, quantiles: Sequence[float]) -> list[int] | None:
+    """For each quantile (0 to 1) the smallest cell edge in ns that so many of the samples do not exceed; None if empty.
 
     This is the sample of that rank, rounded up to the edge of its cell; 1.0 is the maximum. Overflow gives
     ``HIGHEST_NS``, which then reads "this or more".
     """
-    if not 0.0 <= quantile <= 1.0:
-        raise ValueError(f"quantile {quantile} is not between 0 and 1")
+    for quantile in quantiles:
+        if not 0.0 <= quantile <= 1.0:
+            raise ValueError(f"quantile {quantile} is not between 0 and 1")
     cumulative = np.cumsum(row[: CELLS + 1])
     total = int(cumulative[-1])
     if total == 0:
         return None
-    rank = max(1, math.ceil(round(quantile * total, 6)))  # rounded, as 0.07 * 100 is a little more than 7
-    return int(EDGES[min(int(np.searchsorted(cumulative, rank)), CELLS - 1)])
+    # rounded, as 0.07 * 100 is a little more than 7
+    ranks = [max(1, math.ceil(round(quantile * total, 6))) for quantile in quantiles]
+    edges: list[int] = EDGES[np.minimum(np.searchsorted(cumulative, ranks), CELLS - 1)].tolist()
+    return edges
 
 
 def cumulative_counts(row: Int64s, bounds_ns: tuple[int, ...]) -> list[int]:

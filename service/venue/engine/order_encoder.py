@@ -46,12 +46,13 @@ STATE_WORDS: Final = 16
 
 SCRATCH_WORDS: Final = 16  # for system calls, at the beginning
 DIRTY_LIST: Final = SCRATCH_WORDS  # the accounts that got something in this pass
-ANSWERS: Final = DIRTY_LIST + ACCOUNTS  # arrival times (monotonic) of the answered messages of this pass, to the end
+ANSWERS: Final = DIRTY_LIST + ACCOUNTS
+"""To the end, two words for each answered message of this pass: its arrival (monotonic, ns) and its account."""
 
 
 def work(pass_events: int) -> Array:
     """Room for passes of so many events. Few large arrays, as each argument costs a call 80 ns."""
-    return aligned(ANSWERS + pass_events, np.dtype("<i8"))
+    return aligned(ANSWERS + 2 * pass_events, np.dtype("<i8"))
 
 
 HEAD_BYTES: Final = 3
@@ -224,7 +225,7 @@ def encode(outbound: tuple[Any, ...]) -> tuple[int, int, int, int]:
     gateway's counters and the histograms of the counters page. It is a plain tuple, as a NamedTuple costs a call
     850 ns more.
 
-    Returns how many events were read, how many accounts stand in ``DIRTY_LIST``, how many times in ``ANSWERS``, and
+    Returns how many events were read, how many accounts stand in ``DIRTY_LIST``, how many answers in ``ANSWERS``, and
     when the events were read. The first is negative, -1 minus the kind, for an event that does not exist, which only
     a fault of the matching thread can bring about.
     """
@@ -232,7 +233,7 @@ def encode(outbound: tuple[Any, ...]) -> tuple[int, int, int, int]:
     ring = Ring(events[0], events[1], events[2])
     state = store[2]
     rings.unpark(ring)
-    ready = min(rings.available(ring), len(work) - ANSWERS)
+    ready = min(rings.available(ring), (len(work) - ANSWERS) // 2)
     if ready == 0:
         return 0, 0, 0, 0
     read_ns = now_ns(work)
@@ -252,7 +253,8 @@ def encode(outbound: tuple[Any, ...]) -> tuple[int, int, int, int]:
             work[DIRTY_LIST + dirty_count] = account
             dirty_count += 1
         if event["ingress_ns"] != 0:
-            work[ANSWERS + answer_count] = event["ingress_ns"]
+            work[ANSWERS + 2 * answer_count] = event["ingress_ns"]
+            work[ANSWERS + 2 * answer_count + 1] = account
             answer_count += 1
             record(histograms[RING_BACK], read_ns - int(ring.stamps_ns[position]))
     rings.release(ring, ready)
@@ -265,15 +267,17 @@ def encode(outbound: tuple[Any, ...]) -> tuple[int, int, int, int]:
 def finish(finishing: tuple[Any, ...], answer_count: int, read_ns: int, written_bytes: int) -> bool:
     """After the writes of a pass: record its latencies, and get ready to sleep.
 
-    ``finishing`` is ``outbound`` without stores and symbols. True if the event ring is empty and parked, so that the
-    next event wakes the loop; False if there is more to read.
+    ``finishing`` is ``outbound`` without stores and symbols, and the accounts' histograms at its end. True if the
+    event ring is empty and parked, so that the next event wakes the loop; False if there is more to read.
     """
-    events, work, counters, histograms = finishing
+    events, work, counters, histograms, account_histograms = finishing
     ring = Ring(events[0], events[1], events[2])
     if answer_count > 0:
         written_ns = now_ns(work)
         for place in range(answer_count):
             record(histograms[ENCODE_WRITE], written_ns - read_ns)
-            record(histograms[ORDER_TO_ACK], written_ns - int(work[ANSWERS + place]))
+            latency_ns = written_ns - int(work[ANSWERS + 2 * place])
+            record(histograms[ORDER_TO_ACK], latency_ns)
+            record(account_histograms[work[ANSWERS + 2 * place + 1]], latency_ns)
     counters[0]["bytes_out"] += written_bytes
     return rings.park(ring)

@@ -151,6 +151,17 @@ class Fills(Answer, frozen=True, kw_only=True):
 # --- figures ------------------------------------------------------------------------------------------------------
 
 
+class Percentiles(Answer, frozen=True, kw_only=True):
+    """Of the last ten seconds; null without samples."""
+
+    count: Count
+    p50_ns: int | None
+    p90_ns: int | None
+    p99_ns: int | None
+    p999_ns: int | None
+    max_ns: int | None
+
+
 class Session(Answer, frozen=True, kw_only=True):
     """An account and its connection."""
 
@@ -166,21 +177,12 @@ class Session(Answer, frozen=True, kw_only=True):
     open_orders: Count
     open_shares: Count
     open_notional: Price
+    order_to_ack: Percentiles
+    """Of its own orders."""
 
 
 class Sessions(Answer, frozen=True, kw_only=True):
     sessions: list[Session]
-
-
-class Percentiles(Answer, frozen=True, kw_only=True):
-    """Of the last ten seconds; null without samples."""
-
-    count: Count
-    p50_ns: int | None
-    p90_ns: int | None
-    p99_ns: int | None
-    p999_ns: int | None
-    max_ns: int | None
 
 
 class Divergence(Answer, frozen=True, kw_only=True):

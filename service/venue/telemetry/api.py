@@ -12,7 +12,6 @@ import msgspec
 from aiohttp import web
 
 from venue.telemetry import answers
-from venue.telemetry.figures import sessions
 from venue.telemetry.market import Market
 from venue.telemetry.operator import Operator
 from venue.telemetry.service import ApiError, Service, respond
@@ -90,7 +89,7 @@ async def get_fills(service: Service, _: web.Request, wanted: dict[str, Any]) ->
 
 
 async def get_sessions(service: Service, _: web.Request, __: dict[str, Any]) -> answers.Sessions:
-    return answers.Sessions(sessions=sessions(service.page.snapshot()))
+    return service.figures.sessions()
 
 
 async def get_stats(service: Service, _: web.Request, __: dict[str, Any]) -> answers.Stats:

@@ -20,13 +20,19 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from venue.engine.cells import ORDER_TO_ACK_BOUNDS, STAGE_BOUNDS, SUM, Int64s, cumulative_counts, percentile
+from venue.engine.cells import (
+    ORDER_TO_ACK_BOUNDS,
+    QUANTILES,
+    STAGE_BOUNDS,
+    SUM,
+    Int64s,
+    cumulative_counts,
+    percentiles,
+)
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, ORDER_TO_ACK, STAGES
 from venue.telemetry.metrics import METRICS
 from venue.telemetry.page import Page, Views
 from venue.telemetry.window import Window
-
-QUANTILES: Final = (0.5, 0.9, 0.99, 0.999, 1.0)
 
 Rows = dict[tuple[str, ...], int]
 """Label values of each histogram in a family, and its row in the page."""
@@ -63,22 +69,24 @@ class PageCollector(Collector):
     def __init__(self, page: Page, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._page = page
         self._clock = clock
-        self.window = Window(page.snapshot().histograms, clock())
+        self.window = Window(page.snapshot(), clock())
 
     def tick(self) -> None:
-        """Keep a copy of the histograms for the rolling figures."""
-        self.window.keep(self._page.snapshot().histograms, self._clock())
+        """Keep a copy of the page for the rolling figures."""
+        self.window.keep(self._page.snapshot(), self._clock())
 
     def collect(self) -> Iterator[Metric]:
         """All families, from one snapshot."""
         views = self._page.snapshot()
-        recent = self.window.since(views.histograms, self._clock())
+        recent = self.window.since(views, self._clock())
         yield from _infos(views)
         yield from _counters_and_gauges(views)
         for name, meaning, labels, rows, bounds_ns in LATENCIES:
             yield _histogram(views.histograms, f"{name}_seconds", f"{meaning}.", labels, rows, bounds_ns)
-            text = f"{meaning}: quantiles over the last 10 s, 1 is the maximum; absent without samples."
-            yield _quantiles(recent, f"{name}_recent_seconds", text, labels, rows)
+            yield _quantiles(recent.histograms, name, meaning, labels, rows)
+        accounts: Rows = {(account,): row for row, account in enumerate(views.account_names())}
+        meaning = "Time from the read of an account's order to the write of its answer"
+        yield _quantiles(recent.account_histograms, "venue_account_order_to_ack", meaning, ("account",), accounts)
 
 
 def make_registry(page: Page) -> tuple[CollectorRegistry, PageCollector]:
@@ -117,11 +125,10 @@ def _histogram(
     return family
 
 
-def _quantiles(recent: Int64s, name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=(*labels, "quantile"))
+def _quantiles(recent: Int64s, name: str, meaning: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+    text = f"{meaning}: quantiles over the last 10 s, 1 is the maximum; absent without samples."
+    family = GaugeMetricFamily(f"{name}_recent_seconds", text, labels=(*labels, "quantile"))
     for label_values, row in rows.items():
-        for quantile in QUANTILES:
-            value_ns = percentile(recent[row], quantile)
-            if value_ns is not None:
-                family.add_metric((*label_values, f"{quantile:g}"), value_ns / 1e9)
+        for quantile, value_ns in zip(QUANTILES, percentiles(recent[row], QUANTILES) or (), strict=False):
+            family.add_metric((*label_values, f"{quantile:g}"), value_ns / 1e9)
     return family

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from venue.engine.cells import ORDER_TO_ACK_BOUNDS, Int64s, count, cumulative_counts, percentile
+from venue.engine import cells
+from venue.engine.cells import ORDER_TO_ACK_BOUNDS, QUANTILES, Int64s
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, ORDER_TO_ACK, STAGES
 from venue.telemetry import answers
 from venue.telemetry.market import price_text
 from venue.telemetry.page import Page, Views, text_of
 from venue.telemetry.samples import REJECT_REASONS, order_outcomes
-from venue.telemetry.window import Window
+from venue.telemetry.window import Recent, Window
 
 RATE_SPAN_NS: Final = 2_000_000_000
 NS_A_SECOND: Final = 1_000_000_000
@@ -40,7 +41,7 @@ class Figures:
     def stats(self) -> answers.Stats:
         """Everything, from one snapshot."""
         views, now_ns = self._page.snapshot(), self._clock()
-        recent = self._window.since(views.histograms, now_ns)
+        recent = self._window.since(views, now_ns)
         matcher = views.matcher[0]
         rejects = {REJECT_REASONS.get(code, "other_codes"): 0 for code in range(len(matcher["orders_rejected"]))}
         for code, number in enumerate(matcher["orders_rejected"].tolist()):
@@ -51,9 +52,9 @@ class Figures:
             version=views.venue_version,
             started_at=iso(int(views.header["started_at_ns"][0])),
             uptime_s=round(self._uptime_ns(views) / NS_A_SECOND, 3),
-            order_to_ack=percentiles(recent[ORDER_TO_ACK]),
-            order_to_ack_cells=cells(views.histograms[ORDER_TO_ACK]),
-            stages={name: percentiles(recent[row]) for name, row in STAGES.items()},
+            order_to_ack=percentiles(recent.histograms[ORDER_TO_ACK]),
+            order_to_ack_cells=counted_cells(views.histograms[ORDER_TO_ACK]),
+            stages={name: percentiles(recent.histograms[row]) for name, row in STAGES.items()},
             feed=self._feed(views, recent, now_ns),
             orders={labels[0]: int(value) for labels, value in order_outcomes(views)},
             rejects={reason: number for reason, number in rejects.items() if number},
@@ -62,7 +63,7 @@ class Figures:
             trades=int(matcher["trades"]),
             live_orders=int(matcher["live_orders"]),
             live_own_orders=int(matcher["live_own_orders"]),
-            sessions=sessions(views),
+            sessions=sessions(views, recent),
             ring=answers.RingFigures(
                 command_depth=int(matcher["command_ring_depth"]),
                 high_water=int(matcher["command_ring_high_water"]),
@@ -71,6 +72,11 @@ class Figures:
             ),
         )
 
+    def sessions(self) -> answers.Sessions:
+        """The accounts, from one snapshot."""
+        views = self._page.snapshot()
+        return answers.Sessions(sessions=sessions(views, self._window.since(views, self._clock())))
+
     def _state(self, views: Views) -> str:
         return views.state.name.lower() if self._page.owner_alive() else "dead"
 
@@ -78,7 +84,7 @@ class Figures:
         """From the start to the last sign of life."""
         return int(views.header["heartbeat_at_ns"][0] - views.header["started_at_ns"][0])
 
-    def _feed(self, views: Views, recent: Int64s, now_ns: int) -> answers.FeedFigures:
+    def _feed(self, views: Views, recent: Recent, now_ns: int) -> answers.FeedFigures:
         feed, matcher = views.feed[0], views.matcher[0]
         messages, time_ns = int(feed["messages"].sum()), int(matcher["last_feed_time_ns"])
         since_ns, before = self._messages[0]
@@ -99,11 +105,11 @@ class Figures:
             divergence=answers.Divergence(
                 events=int(matcher["divergence_events"]), shares=int(matcher["divergence_shares"])
             ),
-            to_book=percentiles(recent[FEED_DATAGRAM_TO_BOOK]),
+            to_book=percentiles(recent.histograms[FEED_DATAGRAM_TO_BOOK]),
         )
 
 
-def sessions(views: Views) -> list[answers.Session]:
+def sessions(views: Views, recent: Recent) -> list[answers.Session]:
     """All accounts in the order of the configuration."""
     return [
         answers.Session(
@@ -118,26 +124,31 @@ def sessions(views: Views) -> list[answers.Session]:
             open_orders=int(exposure["open_orders"]),
             open_shares=int(exposure["open_shares"]),
             open_notional=price_text(int(exposure["open_notional"])),
+            order_to_ack=percentiles(latencies),
         )
-        for name, account, exposure in zip(views.account_names(), views.accounts, views.exposures, strict=False)
+        for name, account, exposure, latencies in zip(
+            views.account_names(), views.accounts, views.exposures, recent.account_histograms, strict=False
+        )
     ]
 
 
 def percentiles(row: Int64s) -> answers.Percentiles:
     """What a row of a histogram says; null where it is empty."""
+    values: Sequence[int | None] = cells.percentiles(row, QUANTILES) or [None] * len(QUANTILES)
+    p50_ns, p90_ns, p99_ns, p999_ns, max_ns = values
     return answers.Percentiles(
-        count=count(row),
-        p50_ns=percentile(row, 0.5),
-        p90_ns=percentile(row, 0.9),
-        p99_ns=percentile(row, 0.99),
-        p999_ns=percentile(row, 0.999),
-        max_ns=percentile(row, 1.0),
+        count=cells.count(row),
+        p50_ns=p50_ns,
+        p90_ns=p90_ns,
+        p99_ns=p99_ns,
+        p999_ns=p999_ns,
+        max_ns=max_ns,
     )
 
 
-def cells(row: Int64s) -> list[tuple[int | None, int]]:
+def counted_cells(row: Int64s) -> list[tuple[int | None, int]]:
     """A histogram in the cells that /metrics exports, without the empty ones."""
-    cumulative = cumulative_counts(row, ORDER_TO_ACK_BOUNDS)
+    cumulative = cells.cumulative_counts(row, ORDER_TO_ACK_BOUNDS)
     bounds: tuple[int | None, ...] = (*ORDER_TO_ACK_BOUNDS, None)
     below = 0
     counted = []

@@ -30,7 +30,7 @@ from venue.telemetry import pages
 from venue.telemetry.pages import PageError
 
 MAGIC: Final = int.from_bytes(b"VENUEPG\n", "little")
-LAYOUT_VERSION: Final = 3
+LAYOUT_VERSION: Final = 4
 """Goes up by one with every change of ``HEADER``, a section's dtype, its place, or the shape of a histogram."""
 ALIGNMENT: Final = 128
 
@@ -93,6 +93,7 @@ def _lay_out() -> tuple[tuple[Section, ...], int]:
         ("accounts", ACCOUNT, (ACCOUNTS,), "loop thread"),
         ("exposures", EXPOSURE, (ACCOUNTS,), "matching thread"),
         ("histograms", np.dtype(np.int64), (HISTOGRAMS, ROW), "one thread a row"),
+        ("account_histograms", np.dtype(np.int64), (ACCOUNTS, ROW), "loop thread"),
     ]
     sections = []
     offset = 0
@@ -120,6 +121,8 @@ class Views:
     """Shape (ACCOUNTS,), the same accounts."""
     histograms: Int64s
     """Shape (HISTOGRAMS, ROW); the places are in :mod:`venue.engine.counters` and :mod:`venue.engine.cells`."""
+    account_histograms: Int64s
+    """Order-to-ack of each account: shape (ACCOUNTS, ROW), in a copy only the rows of accounts that there are."""
 
     @property
     def state(self) -> State:
@@ -147,13 +150,14 @@ def text_of(value: bytes) -> str:
 
 
 def _arrays(buffer: mmap.mmap | bytes) -> dict[str, Any]:
-    """The fields of ``Views``, by name, over a page or a copy of one."""
-    return {
-        section.name: np.frombuffer(buffer, section.dtype, int(np.prod(section.shape)), section.offset).reshape(
-            section.shape
-        )
-        for section in LAYOUT
-    }
+    """The fields of ``Views``, by name, over a page or a copy of one, which may end within the last section."""
+    arrays = {}
+    for section in LAYOUT:
+        end = min(section.offset + section.size_bytes, len(buffer))
+        count = (end - section.offset) // section.dtype.itemsize
+        values = np.frombuffer(buffer, section.dtype, count, section.offset)
+        arrays[section.name] = values.reshape(-1, *section.shape[1:])
+    return arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +171,10 @@ class Page(Views):
     memory: mmap.mmap
 
     def snapshot(self) -> Views:
-        """A copy of the whole page at one time, about 60 kB. Make all figures of one answer from the same one."""
-        return Views(**_arrays(self.memory[:SIZE_BYTES]))
+        """A copy of the page at one time: 72 KiB, and 7 more for each account that there is, whose histogram is the
+        largest part of a page. Make all figures of one answer from the same one."""
+        accounts = int(np.count_nonzero(self.accounts["name"]))
+        return Views(**_arrays(self.memory[: LAYOUT[-1].offset + accounts * self.account_histograms[0].nbytes]))
 
     def owner_alive(self) -> bool:
         """Whether the process that created the page still runs."""

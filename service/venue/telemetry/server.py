@@ -42,12 +42,11 @@ def why_unhealthy(page: Page) -> str | None:
 
     While it starts and compiles, its loop does not beat; that it runs is enough then.
     """
-    views = page.snapshot()
     if not page.owner_alive():
         return "the exchange process is gone"
-    if views.state in (State.STARTING, State.COMPILING):
+    if page.state in (State.STARTING, State.COMPILING):
         return None
-    age_s = views.heartbeat_age_s()
+    age_s = page.heartbeat_age_s()
     return f"no heartbeat for {age_s:.1f} s" if age_s > HEARTBEAT_LIMIT_S else None
 
 
@@ -69,7 +68,7 @@ def make_app(page: Page, operator_token_hash: str = "") -> tuple[web.Application
         return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200)
 
     async def readyz(_: web.Request) -> web.Response:
-        state = page.snapshot().state
+        state = page.state
         return web.Response(text=f"{state.name.lower()}\n", status=200 if state is State.READY else 503)
 
     app = web.Application(middlewares=[api.errors_as_json], client_max_size=api.MAX_BODY_BYTES)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from datetime import datetime
 from typing import Annotated, Final
 
+import numpy as np
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -17,7 +19,7 @@ from venue.telemetry.answers import encode
 from venue.telemetry.figures import Figures
 from venue.telemetry.page import Page, open_read_only
 from venue.telemetry.pages import PageError
-from venue.telemetry.window import Window
+from venue.telemetry.window import Recent, Window
 
 REFRESH_S: Final = 0.5
 NS_A_SECOND: Final = 1_000_000_000
@@ -61,17 +63,18 @@ def choose(found: list[pages.PageFile], pid: int | None) -> pages.PageFile:
 
 def since_the_start(page: Page) -> Window:
     """A window that begins with nothing."""
-    histograms = page.snapshot().histograms
-    return Window(histograms - histograms, time.monotonic_ns())
+    views = page.snapshot()
+    nothing = {name: np.zeros_like(getattr(views, name)) for name in Recent._fields}
+    return Window(dataclasses.replace(views, **nothing), time.monotonic_ns())
 
 
 def follow(page: Page, console: Console, *, as_json: bool) -> None:
     """Show the figures again and again until Ctrl-C, or until the exchange has ended."""
-    window = Window(page.snapshot().histograms, time.monotonic_ns())
+    window = Window(page.snapshot(), time.monotonic_ns())
     figures, pid = Figures(page, window), int(page.header["pid"][0])
     with Live(console=console, auto_refresh=False, screen=False) as screen:
         while True:
-            window.keep(page.snapshot().histograms, time.monotonic_ns())
+            window.keep(page.snapshot(), time.monotonic_ns())
             figures.tick()
             stats = figures.stats()
             if as_json:
@@ -112,7 +115,10 @@ def view(stats: answers.Stats, pid: int, span: str) -> RenderableType:
 
 def latency(stats: answers.Stats, span: str) -> Table:
     table = Table("", "count", "p50", "p99", "max", title=f"latency, {span}", title_justify="left")
-    rows = {"order to ack": stats.order_to_ack, **stats.stages, "feed to book": stats.feed.to_book}
+    clients = {
+        f"of {session.account}": session.order_to_ack for session in stats.sessions if session.order_to_ack.count
+    }
+    rows = {"order to ack": stats.order_to_ack, **clients, **stats.stages, "feed to book": stats.feed.to_book}
     for name, row in rows.items():
         cells = (duration(row.p50_ns), duration(row.p99_ns), duration(row.max_ns))
         table.add_row(name.replace("_", " "), f"{row.count:,}", *cells)

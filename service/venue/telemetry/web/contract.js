@@ -33,7 +33,7 @@
 /**
  * @typedef {{account: string, logged_in: boolean, peer: string | null, connected_at: string | null,
  *   killed: boolean, unsent_bytes: number, sequence: number, messages_in: number, open_orders: number,
- *   open_shares: number, open_notional: string}} Session
+ *   open_shares: number, open_notional: string, order_to_ack: Percentiles}} Session
  */
 
 /**

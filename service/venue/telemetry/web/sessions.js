@@ -1,7 +1,7 @@
-// The clients: who is connected, what they have in the books, and what they have not read yet.
+// The clients: who is connected, how fast they are answered, what they have in the books and have not read yet.
 
 import { byId, make, setCount, setFigure, setText } from "./dom.js";
-import { integer } from "./format.js";
+import { duration, integer } from "./format.js";
 import { paintSoon } from "./frame.js";
 
 /** @typedef {import("./contract.js").Session} Session */
@@ -40,6 +40,8 @@ function row() {
     figure("wide"),
     figure("wide"),
     figure(""),
+    figure(""),
+    figure("wide"),
     figure("wide"),
     figure("wide"),
     figure(""),
@@ -52,17 +54,19 @@ function showSession(row, session) {
   setText(row.children[0], session.account);
   setText(row.children[1], connection(session));
   setText(row.children[2], session.peer ?? "–");
+  const count = (/** @type {number | string} */ value) => integer(Number(value));
+  /** @type {[number | string | null, (value: any) => string][]} */
   const figures = [
-    session.messages_in,
-    session.sequence,
-    session.open_orders,
-    session.open_shares,
-    session.open_notional,
-    session.unsent_bytes,
+    [session.messages_in, count],
+    [session.sequence, count],
+    [session.order_to_ack.p50_ns, duration],
+    [session.order_to_ack.p99_ns, duration],
+    [session.open_orders, count],
+    [session.open_shares, count],
+    [session.open_notional, count],
+    [session.unsent_bytes, count],
   ];
-  figures.forEach((value, i) =>
-    setFigure(row.children[3 + i].children[0], value, (number) => integer(Number(number))),
-  );
+  figures.forEach(([value, format], i) => setFigure(row.children[3 + i].children[0], value, format));
 }
 
 /** @param {Session} session */

@@ -8,8 +8,9 @@ import numpy as np
 
 from commands import Command
 from exchange import USED, Event, Levels, Limits, Print
-from venue.engine import books, events, live_records, loop, memory, ring, showing
+from venue.engine import books, events, live_records, loop, ring, showing
 from venue.engine import records as r
+from venue.engine.allocators import pool
 from venue.engine.cells import ROW
 from venue.engine.counters import HISTOGRAMS, MATCHER
 from venue.engine.kernel import kernel
@@ -143,11 +144,11 @@ class BooksView:
         levels = sum(
             self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
         )
-        assert self.books.state[books.LEVEL_POOL + memory.IN_USE] == levels, "levels leak"
+        assert self.books.state[books.LEVEL_POOL + pool.IN_USE] == levels, "levels leak"
         recorded = self._recorded()
         own = [self._own(account) for account in range(len(self.books.accounts))]
         held = len(recorded) + sum(len(orders) for orders in own)
-        assert self.books.state[books.ORDER_POOL + memory.IN_USE] == held, "orders leak"
+        assert self.books.state[books.ORDER_POOL + pool.IN_USE] == held, "orders leak"
         for reference, slot in recorded.items():
             order = self.books.orders[slot]
             assert order["reference"] == reference

@@ -103,7 +103,8 @@ print(len(functions))
 def test_no_float_ever_enters_the_engine(tmp_path: Path) -> None:
     """Numba makes a float of a variable that is unsigned on one branch and signed on the other. Types are known only
     to the process that compiles, hence a cache of its own; they are the same without optimisation, which is quicker."""
-    own = {"VENUE_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    own = {"VENUE_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0", "PYTHONPATH": path}
     run = subprocess.run(
         [sys.executable, "-c", FLOATS], env=os.environ | own, capture_output=True, text=True, check=True
     )

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from venue.engine import index, live_records, memory
+from venue.engine import index, live_records
+from venue.engine.allocators import free_list, pool
 from venue.engine.atomics import move, outlined, store_release_first
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
@@ -31,9 +32,9 @@ ORDER_POOL: Final = 8
 LEVEL_POOL: Final = 16
 SHOWN_POOL: Final = 20
 LADDERS: Final = 24
-STATE_WORDS: Final = 24 + memory.FREE_LIST_WORDS
+STATE_WORDS: Final = LADDERS + free_list.STATE_WORDS
 
-SMALLEST_LADDER: Final = 4  # size class: 16 levels
+SMALLEST_LADDER: Final = 16  # levels
 NEAR_THE_TOUCH: Final = 8  # levels looked at one by one before halving
 
 
@@ -77,10 +78,10 @@ def create(
     state = aligned(STATE_WORDS, np.dtype("<i8"))
     state[MODE] = mode
     state[PRIORITY] = 1
-    memory.reset_pool(state, ORDER_POOL)
-    memory.reset_pool(state, LEVEL_POOL)
-    memory.reset_pool(state, SHOWN_POOL)
-    memory.reset_free_list(state, LADDERS)
+    pool.reset(state, ORDER_POOL)
+    pool.reset(state, LEVEL_POOL)
+    pool.reset(state, SHOWN_POOL)
+    free_list.reset(state, LADDERS)
     live = live or live_records.create_private(instruments)
     live.books["state"] = ord("T")
     made = Books(
@@ -88,7 +89,7 @@ def create(
         levels=aligned(levels + 1, LEVEL),
         sides=live.sides,
         books=live.books,
-        ladders=aligned(4 * levels + 64 * instruments, np.dtype("<i8")),
+        ladders=aligned(free_list.FIRST + 4 * levels + 64 * instruments, np.dtype("<i8")),
         references=index.create(orders),
         user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),
         accounts=accounts,
@@ -148,18 +149,16 @@ def grow_ladder(b: Books, row: Array) -> bool:
     """Move a full ladder into a block twice its size. False if there is no room."""
     outlined()
     count = int(row["count"])
-    size_class = SMALLEST_LADDER
-    while (1 << size_class) <= count:
-        size_class += 1
-    block = memory.allocate_block(b.ladders, b.state, LADDERS, size_class)
-    if block < 0:
+    capacity = max(2 * count, SMALLEST_LADDER)
+    block = free_list.allocate(b.ladders, b.state, LADDERS, capacity)
+    if block == 0:
         return False
     old = int(row["block"])
     move(b.ladders, block, old, count)
     if count > 0:
-        memory.deallocate_block(b.ladders, b.state, LADDERS, old, size_class - 1)
+        free_list.deallocate(b.ladders, b.state, LADDERS, old, count)
     row["block"] = block
-    row["capacity"] = 1 << size_class
+    row["capacity"] = capacity
     return True
 
 
@@ -169,7 +168,7 @@ def add_level(b: Books, row: Array, position: int, key: int, price: int) -> int:
     count = int(row["count"])
     if count == int(row["capacity"]) and not grow_ladder(b, row):
         return 0
-    level = memory.allocate(b.levels, b.state, LEVEL_POOL)
+    level = pool.allocate(b.levels, b.state, LEVEL_POOL, 1)
     if level == 0:
         return 0
     words = b.ladders
@@ -193,7 +192,7 @@ def drop_level(b: Books, row: Array, position: int) -> None:
     """Take the level at ``position`` of the ladder out; its queue is empty."""
     words = b.ladders
     block = int(row["block"])
-    memory.deallocate(b.levels, b.state, LEVEL_POOL, int(words[block + position] & 0xFFFFFFFF))
+    pool.deallocate(b.levels, b.state, LEVEL_POOL, int(words[block + position] & 0xFFFFFFFF), 1)
     count = int(row["count"]) - 1
     move(words, block + position, block + position + 1, count - position)
     row["count"] = count
@@ -216,7 +215,7 @@ def show(b: Books, slot: int) -> None:
     """Copy an own order that has joined its queue to where others see it, if there is room."""
     outlined()
     order = b.orders[slot]
-    place = memory.allocate(b.shown, b.state, SHOWN_POOL)
+    place = pool.allocate(b.shown, b.state, SHOWN_POOL, 1)
     order["displayed"] = place
     if place == 0:
         return
@@ -240,7 +239,7 @@ def hide(b: Books, slot: int) -> None:
     place = int(order["displayed"])
     if place != 0:
         b.shown[place]["reference"] = 0
-        memory.deallocate(b.shown, b.state, SHOWN_POOL, place)
+        pool.deallocate(b.shown, b.state, SHOWN_POOL, place, 1)
         order["displayed"] = 0
 
 
@@ -340,13 +339,13 @@ def reduce(b: Books, slot: int, shares: int) -> None:
 @verb
 def new_order(b: Books) -> int:
     """A slot for an order, 0 if all are in use."""
-    return memory.allocate(b.orders, b.state, ORDER_POOL)
+    return pool.allocate(b.orders, b.state, ORDER_POOL, 1)
 
 
 @verb
 def free_order(b: Books, slot: int) -> None:
     """Give the slot of an order back that stands in no queue and in no index any more."""
-    memory.deallocate(b.orders, b.state, ORDER_POOL, slot)
+    pool.deallocate(b.orders, b.state, ORDER_POOL, slot, 1)
 
 
 @verb

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import binding
+from numba.extending import register_jitable
 
 PACKAGE = Path(__file__).resolve().parents[1]
 COMPILED_SOURCES = ("engine", "wire")
@@ -128,3 +129,8 @@ def inlined(function: Function) -> Function:
     that compiling takes.
     """
     return cast(Function, numba.njit(inline="always", **BASE)(function))
+
+
+def jitable(function: Function) -> Function:
+    """A step that kernels compile into themselves and that Python calls as it stands: seldom needed, never fast."""
+    return register_jitable(**BASE)(function)

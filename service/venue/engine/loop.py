@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from venue.engine import index, memory, orders, recorded, ring, showing, system
+from venue.engine import index, orders, recorded, ring, showing, system
+from venue.engine.allocators import pool
 from venue.engine.atomics import cpu_relax, load_acquire, prefetch
 from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, RING_WAIT
@@ -161,10 +162,10 @@ def note_gauges(m: Matcher) -> None:
     depth = ring.depth(m.commands)
     counters["command_ring_depth"] = depth
     counters["command_ring_high_water"] = max(depth, int(counters["command_ring_high_water"]))
-    standing = int(m.books.state[ORDER_POOL + memory.IN_USE])
+    standing = int(m.books.state[ORDER_POOL + pool.IN_USE])
     counters["live_orders"] = standing
     counters["orders_high_water"] = max(standing, int(counters["orders_high_water"]))
-    levels = int(m.books.state[LEVEL_POOL + memory.IN_USE])
+    levels = int(m.books.state[LEVEL_POOL + pool.IN_USE])
     counters["live_levels"] = levels
     counters["levels_high_water"] = max(levels, int(counters["levels_high_water"]))
 

@@ -20,7 +20,8 @@ class FeedClock:
 
     def update(self, market_ns: int) -> None:
         """Write the lag into the counters page; ``market_ns`` is the market time now."""
-        feed, time_ns = self._page.feed[0], int(self._page.matcher[0]["last_feed_time_ns"])
+        feed = self._page.feed[0]
+        time_ns = max(int(shard.matcher[0]["last_feed_time_ns"]) for shard in self._page.shards)
         behind_ns = market_ns - time_ns
         if feed["sessions_started"] != self._session or time_ns < self._time_ns:
             self._session, self._best_ns = int(feed["sessions_started"]), behind_ns

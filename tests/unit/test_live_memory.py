@@ -131,9 +131,9 @@ def test_trades_that_are_no_longer_kept_are_missed_and_counted(page: Page) -> No
     print_trades(page, memory, range(1, TRADES_KEPT + 11))
     numbers = market.trades_after(0)["number"].tolist()
     assert numbers == list(range(12, TRADES_KEPT + 11)), "one less than all: it may be being overwritten"
-    fills = market.fills(5, 10)
+    fills = market.fills([5], 10)
     assert (fills.fills, fills.missed, fills.next) == ([], 6, TRADES_KEPT + 10)
-    assert market.fills(10**15, 10).next == TRADES_KEPT + 10, "numbers of an earlier run"
+    assert market.fills([10**15], 10).next == TRADES_KEPT + 10, "numbers of an earlier run"
 
 
 def test_a_trade_that_is_counted_but_not_written_yet_waits(page: Page) -> None:

@@ -22,6 +22,8 @@ MESSAGE_TYPES: Final = 256
 LINES: Final = 2
 ACCOUNTS: Final = 64
 """How many accounts the page has room for, in the order of the configuration."""
+SHARDS: Final = 16
+"""How many matching threads there can be."""
 NAME_BYTES: Final = 8
 PEER_BYTES: Final = 64
 
@@ -69,7 +71,7 @@ MATCHER: Final = np.dtype(
     ],
     align=True,
 )
-"""Written by the matching thread."""
+"""Written by a matching thread; each has a section of its own."""
 
 FEED: Final = np.dtype(
     [
@@ -141,7 +143,7 @@ ACCOUNT: Final = np.dtype(
 """What the loop thread knows of an account; names are written once, from the configuration."""
 
 EXPOSURE: Final = records.ACCOUNT
-"""What the matching thread knows of an account, in the same row of a table of its own: its limits and its state."""
+"""What a matching thread knows of an account, in the same row of a table of its own: its limits and its state."""
 
 ORDER_TO_ACK: Final = 0
 SOCKET_TO_RING: Final = 1
@@ -151,9 +153,10 @@ RING_BACK: Final = 4
 ENCODE_WRITE: Final = 5
 FEED_DATAGRAM_TO_BOOK: Final = 6
 HISTOGRAMS: Final = 7
-"""How many histograms the page holds. Each row has the one thread that records into it:
+"""How many histograms a section holds. Each row has the one thread that records into it:
 
-RING_WAIT, MATCH and FEED_DATAGRAM_TO_BOOK the matching thread, the others the loop thread.
+RING_WAIT, MATCH and FEED_DATAGRAM_TO_BOOK the matching thread whose section it is, the others the loop thread, in the
+first section only.
 """
 
 STAGES: Final = {

@@ -124,7 +124,7 @@ class Party(Answer, frozen=True, kw_only=True):
 
 class Trade(Answer, frozen=True, kw_only=True):
     number: int
-    """Counts all trades since the start, recorded ones included."""
+    """Counts all trades of its matching thread since the start, recorded ones included."""
     time_ns: int
     symbol: str
     price: Price
@@ -133,6 +133,8 @@ class Trade(Answer, frozen=True, kw_only=True):
     side: SideLetter | None
     """The taker's; null where it is not known."""
     kind: TradeKind
+    shard: Count
+    """The matching thread of its symbol, from 0 on; there is only one unless engine.shards says otherwise."""
     match_number: Count
     """As the clients are told; 0 if no client has part in it."""
     resting: Party | None
@@ -142,8 +144,8 @@ class Trade(Answer, frozen=True, kw_only=True):
 
 class Fills(Answer, frozen=True, kw_only=True):
     fills: list[Trade]
-    next: Count
-    """What to ask for as ``since`` the next time."""
+    next: int | str
+    """What to ask for as ``since`` the next time: a number, or of several matching threads one each, with commas."""
     missed: Count
     """How many trades after ``since`` are no longer kept; some of them may have been fills."""
 

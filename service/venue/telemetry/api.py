@@ -17,7 +17,7 @@ from venue.telemetry.operator import Operator
 from venue.telemetry.service import ApiError, Service, respond
 
 MAX_OFFSET: Final = 1 << 31
-MAX_NUMBER: Final = 1 << 62
+NUMBERS: Final = r"[0-9]{1,18}(,[0-9]{1,18}){0,15}"
 MAX_BODY_BYTES: Final = 1_024
 
 
@@ -85,7 +85,7 @@ async def get_orders(service: Service, _: web.Request, wanted: dict[str, Any]) -
 
 
 async def get_fills(service: Service, _: web.Request, wanted: dict[str, Any]) -> answers.Fills:
-    return service.market.fills(wanted["since"], wanted["limit"])
+    return service.market.fills([int(number) for number in (wanted["since"] or "0").split(",")], wanted["limit"])
 
 
 async def get_sessions(service: Service, _: web.Request, __: dict[str, Any]) -> answers.Sessions:
@@ -133,7 +133,7 @@ ENDPOINTS: Final = (
         "Trades of the clients; the last 65,536 trades, recorded ones included, are kept.",
         answers.Fills,
         get_fills,
-        (Parameter("since", "Only trades after this number.", default=0, high=MAX_NUMBER), LIMIT),
+        (Parameter("since", "Only trades after what an earlier answer gave as next.", pattern=NUMBERS), LIMIT),
         (400, 503),
     ),
     Endpoint("/api/sessions", "The accounts and their connections.", answers.Sessions, get_sessions),

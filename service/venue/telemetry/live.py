@@ -99,12 +99,13 @@ class Hub:
     def trades(self, instrument: int, after: int) -> tuple[orjson.Fragment | None, int]:
         """The last trades of an instrument after a number, and up to which number that is; None if there are none."""
         market = self.service.market
-        newest = market.newest_trade
+        shard = market.shard_of(instrument)
+        newest = market.newest_trade(shard)
         if newest == after:
             return None, newest
         key = instrument, after, newest
         if key not in self._trades:
-            rows = market.trades_after(after)
+            rows = market.trades_after(after, shard)
             newest = int(rows["number"][-1]) if len(rows) else newest
             names = market.page.account_names()
             mine = [market.trade(names, row) for row in rows[rows["instrument"] == instrument][-MAX_TRADES:]]

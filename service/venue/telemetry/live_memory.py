@@ -17,12 +17,13 @@ import numpy as np
 
 from venue.engine import live_records
 from venue.engine.cells import Int64s
+from venue.engine.counters import SHARDS
 from venue.engine.live_records import ORDERS_SHOWN, PLACES, TRADES_KEPT, WISHES, Live
 from venue.engine.records import Array
 from venue.telemetry.pages import PageError, beside, map_file
 
 MAGIC: Final = int.from_bytes(b"VENUELV\n", "little")
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
 """Goes up by one with every change of ``HEADER``, a record of :mod:`venue.engine.live_records`, or their places."""
 ALIGNMENT: Final = 128
 SYMBOL_BYTES: Final = 8
@@ -34,6 +35,7 @@ HEADER: Final = np.dtype(
         ("size_bytes", np.int64),
         ("instruments", np.int64),  # capacity
         ("count", np.int64),  # instruments known so far
+        ("shards", np.int64),  # matching threads
     ]
 )
 
@@ -43,20 +45,28 @@ REQUEST_WORDS: Final = 64
 REQUESTS_BYTES: Final = REQUEST_WORDS * 8
 
 
-def places(instruments: int) -> tuple[dict[str, tuple[np.dtype[Any], tuple[int, ...], int]], int]:
-    """Record type, shape and offset of each section of ``.live``, and the size of the file."""
+def places(instruments: int, shards: int = 1) -> tuple[dict[str, tuple[np.dtype[Any], tuple[int, ...], int]], int]:
+    """Record type, shape and offset of each section of ``.live``, and the size of the file.
+
+    The first matching thread's sections are called as in :class:`Live`, those of the others ``books/1`` and so on.
+    """
     plan: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {
         "header": (HEADER, (1,)),
         "symbols": (np.dtype(np.uint8), (instruments, SYMBOL_BYTES)),
     }
-    for name, (dtype, length) in live_records.shapes(instruments, TRADES_KEPT, ORDERS_SHOWN).items():
-        plan[name] = (dtype, (length,))
+    for shard in range(shards):
+        for name, (dtype, length) in live_records.shapes(instruments, TRADES_KEPT, ORDERS_SHOWN).items():
+            plan[_name(name, shard)] = (dtype, (length,))
     placed = {}
     offset = 0
     for name, (dtype, shape) in plan.items():
         placed[name] = (dtype, shape, offset)
         offset = -(-(offset + dtype.itemsize * int(np.prod(shape))) // ALIGNMENT) * ALIGNMENT
     return placed, offset
+
+
+def _name(section: str, shard: int) -> str:
+    return f"{section}/{shard}" if shard else section
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +79,19 @@ class LiveMemory:
     header: Array
     symbols: Array
     """[instrument, 8] bytes, padded with blanks; written by the loop thread, ``count`` in the header after them."""
-    live: Live
+    shards: tuple[Live, ...]
+    """What each matching thread shows. They share the wishes, and each answers those for the books that it has."""
     requests: Int64s
     """[REQUEST_WORDS]."""
+
+    @property
+    def live(self) -> Live:
+        """What the first matching thread shows."""
+        return self.shards[0]
+
+    def of(self, instrument: int) -> Live:
+        """What the matching thread shows that has this instrument."""
+        return self.shards[instrument % len(self.shards)]
 
     @property
     def count(self) -> Array:
@@ -80,17 +100,18 @@ class LiveMemory:
         return count
 
 
-def create(page_path: Path, instruments: int) -> LiveMemory:
+def create(page_path: Path, instruments: int, shards: int = 1) -> LiveMemory:
     """Create both files beside this process's page. Raises PageError if there is no room."""
-    _, size_bytes = places(instruments)
+    _, size_bytes = places(instruments, shards)
     live = map_file(beside(page_path, ".live"), size_bytes, new=True)
     requests = map_file(beside(page_path, ".requests"), REQUESTS_BYTES, new=True)
-    made = _arrays(live, requests, instruments)
+    made = _arrays(live, requests, instruments, shards)
     made.symbols[:] = ord(" ")
     header = made.header[0]
     header["layout_version"] = LAYOUT_VERSION
     header["size_bytes"] = size_bytes
     header["instruments"] = instruments
+    header["shards"] = shards
     header["magic"] = MAGIC
     return made
 
@@ -109,22 +130,27 @@ def open_beside(page_path: Path) -> LiveMemory:
     header = np.frombuffer(head.ljust(HEADER.itemsize, b"\0"), HEADER)[0]
     if header["magic"] != MAGIC or header["layout_version"] != LAYOUT_VERSION:
         raise PageError(f"{path} is not live memory of layout version {LAYOUT_VERSION}")
-    instruments = int(header["instruments"])
-    _, size_bytes = places(instruments)
+    instruments, shards = int(header["instruments"]), int(header["shards"])
+    if not 1 <= shards <= SHARDS:
+        raise PageError(f"{path} is damaged: {shards} matching threads")
+    _, size_bytes = places(instruments, shards)
     live = map_file(path, size_bytes, new=False, access=mmap.ACCESS_READ)
     requests = map_file(beside(page_path, ".requests"), REQUESTS_BYTES, new=False)
-    return _arrays(live, requests, instruments)
+    return _arrays(live, requests, instruments, shards)
 
 
-def _arrays(live: mmap.mmap, requests: mmap.mmap, instruments: int) -> LiveMemory:
-    placed, _ = places(instruments)
+def _arrays(live: mmap.mmap, requests: mmap.mmap, instruments: int, shards: int) -> LiveMemory:
+    placed, _ = places(instruments, shards)
     arrays: dict[str, Any] = {
         name: np.frombuffer(live, dtype, int(np.prod(shape)), offset).reshape(shape)
         for name, (dtype, shape, offset) in placed.items()
     }
     words = np.frombuffer(requests, np.int64, REQUEST_WORDS)
-    header, symbols = arrays.pop("header"), arrays.pop("symbols")
-    return LiveMemory(header, symbols, Live(**arrays, wishes=words[:WISHES]), words)
+    shown = [name for name in Live._fields if name != "wishes"]
+    lives = tuple(
+        Live(**{name: arrays[_name(name, shard)] for name in shown}, wishes=words[:WISHES]) for shard in range(shards)
+    )
+    return LiveMemory(arrays["header"], arrays["symbols"], lives, words)
 
 
 assert 1 + PLACES <= WISHES

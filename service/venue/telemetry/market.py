@@ -6,6 +6,7 @@ waits for a reader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from venue.engine.live_records import (
     RECORDED_CROSS,
     RECORDED_EXECUTION,
     RECORDED_HIDDEN,
+    Live,
 )
 from venue.engine.records import BUY, RECORDED, SELL, Array
 from venue.telemetry import answers
@@ -87,8 +89,8 @@ class Market:
         )
 
     def _instrument(self, number: int) -> answers.Instrument:
-        book, live = self.memory.live.books[number], self.memory.live
-        bid, ask = live.sides[2 * number], live.sides[2 * number + 1]
+        live = self.memory.of(number)
+        book, bid, ask = live.books[number], live.sides[2 * number], live.sides[2 * number + 1]
         last_price = int(book["last_price"])
         return answers.Instrument(
             symbol=self._symbols[number],
@@ -103,13 +105,17 @@ class Market:
 
     def book_version(self, place: int, wish: int) -> int | None:
         """The version of the copy that answers a wish; None as long as there is none, or while it is being written."""
-        head = self.memory.live.depths[place]
+        head = self._shows(wish).depths[place]
         version = int(head["version"])
         return version if version % 2 == 0 and int(head["wish"]) == wish else None
 
+    def _shows(self, wish: int) -> Live:
+        """Where the answer to a wish is: its low bits are the instrument."""
+        return self.memory.of(wish & 0xFFFF)
+
     def book(self, place: int, wish: int, depth: int = DEPTH_LEVELS) -> answers.Book | None:
         """The copy that answers a wish; None as long as there is none."""
-        live = self.memory.live
+        live = self._shows(wish)
         first_level, first_order = 2 * place * DEPTH_LEVELS, place * DEPTH_ORDERS
         for _ in range(TRIES):
             head = live.depths[place].copy()
@@ -138,15 +144,12 @@ class Market:
     # --- orders ---------------------------------------------------------------------------------------------------
 
     def orders(self, account: str | None, symbol: str | None, offset: int, limit: int) -> answers.Orders:
-        """Clients' live orders, the oldest first; of one account and of one symbol if those are given."""
-        names, table = self.page.account_names(), self.memory.live.shown
-        places = np.flatnonzero(table["reference"])
-        places = places[places > 0]
-        rows, again = table[places].copy(), table[places].copy()
-        rows = rows[(rows == again) & (rows["reference"] != 0) & (rows["account"] < len(names))]
-        missing = 0
-        if len(rows) >= ORDERS_SHOWN:
-            missing = max(0, int(self.page.matcher["live_own_orders"][0]) - len(rows))
+        """Clients' live orders, the oldest of each matching thread first; of one account and of one symbol if those
+        are given."""
+        names = self.page.account_names()
+        shown = [self._shown(shard, len(names)) for shard in range(len(self.memory.shards))]
+        rows = np.concatenate([rows for rows, _ in shown])
+        missing = sum(missing for _, missing in shown)
         if account is not None:
             rows = rows[rows["account"] == (names.index(account) if account in names else RECORDED)]
         if symbol is not None:
@@ -159,6 +162,17 @@ class Market:
             missing=missing,
             next=offset + limit if offset + limit < len(rows) else None,
         )
+
+    def _shown(self, shard: int, accounts: int) -> tuple[Array, int]:
+        """The rows of one matching thread's table, and how many orders found no room in it."""
+        table = self.memory.shards[shard].shown
+        places = np.flatnonzero(table["reference"])
+        places = places[places > 0]
+        rows, again = table[places].copy(), table[places].copy()
+        rows = rows[(rows == again) & (rows["reference"] != 0) & (rows["account"] < accounts)]
+        if len(rows) < ORDERS_SHOWN:
+            return rows, 0
+        return rows, max(0, int(self.page.shards[shard].matcher["live_own_orders"][0]) - len(rows))
 
     def _order(self, names: list[str], row: Array) -> answers.Order:
         return answers.Order(
@@ -177,33 +191,46 @@ class Market:
 
     # --- trades ---------------------------------------------------------------------------------------------------
 
-    @property
-    def newest_trade(self) -> int:
-        """The number of the last trade, 0 before the first."""
-        return int(self.page.matcher["trades"][0])
+    def shard_of(self, instrument: int) -> int:
+        """Which matching thread has an instrument, and numbers its trades."""
+        return instrument % len(self.memory.shards)
 
-    def trades_after(self, number: int) -> Array:
-        """TAPE records of the trades after ``number``, without those that are no longer kept."""
-        tape = self.memory.live.tape
+    def newest_trade(self, shard: int = 0) -> int:
+        """The number of a matching thread's last trade, 0 before the first."""
+        return int(self.page.shards[shard].matcher["trades"][0])
+
+    def trades_after(self, number: int, shard: int = 0) -> Array:
+        """TAPE records of a matching thread's trades after ``number``, without those that are no longer kept."""
+        tape = self.memory.shards[shard].tape
         kept = len(tape)
-        newest = self.newest_trade
+        newest = self.newest_trade(shard)
         numbers = np.arange(max(number + 1, newest - kept + 2, 1), newest + 1)
         rows: Array = tape[(numbers - 1) % kept]  # a copy
-        whole = numbers > self.newest_trade + 1 - kept  # the next one is perhaps being written
+        whole = numbers > self.newest_trade(shard) + 1 - kept  # the next one is perhaps being written
         rows, numbers = rows[whole], numbers[whole]
         behind = np.flatnonzero(rows["number"] < numbers)
         return rows[: int(behind[0])] if len(behind) else rows
 
-    def fills(self, since: int, limit: int) -> answers.Fills:
-        """Trades of clients after number ``since``, the oldest first."""
-        newest = self.newest_trade
-        rows = self.trades_after(since)
-        missed = max(0, (int(rows["number"][0]) if len(rows) else newest + 1) - since - 1)
-        own = rows[rows["kind"] == OWN_TRADE]
+    def fills(self, since: Sequence[int], limit: int) -> answers.Fills:
+        """Trades of clients after the numbers ``since``, one of each matching thread (0 where there is none): the
+        oldest first by their times, and each thread's in its own order."""
         names = self.page.account_names()
-        following = int((own[limit - 1] if len(own) > limit else rows[-1])["number"]) if len(rows) else newest
-        trades = [self.trade(names, row) for row in own[:limit]]
-        return answers.Fills(fills=trades, next=following, missed=missed)
+        waiting: list[list[Array]] = []  # of each thread: its own trades, the newest first
+        following, missed = [], 0
+        for shard in range(len(self.memory.shards)):
+            after, newest = since[shard] if shard < len(since) else 0, self.newest_trade(shard)
+            rows = self.trades_after(after, shard)
+            missed += max(0, (int(rows["number"][0]) if len(rows) else newest + 1) - after - 1)
+            following.append(int(rows[-1]["number"]) if len(rows) else newest)
+            waiting.append(list(rows[rows["kind"] == OWN_TRADE][: limit + 1][::-1]))
+        trades: list[answers.Trade] = []
+        while len(trades) < limit and any(waiting):
+            _, shard = min((int(own[-1]["time_ns"]), shard) for shard, own in enumerate(waiting) if own)
+            trades.append(self.trade(names, waiting[shard].pop()))
+        for shard, own in enumerate(waiting):
+            if own:
+                following[shard] = int(own[-1]["number"]) - 1
+        return answers.Fills(fills=trades, next=_cursor(following), missed=missed)
 
     def trade(self, names: list[str], row: Array) -> answers.Trade:
         """One TAPE record as an answer."""
@@ -216,10 +243,16 @@ class Market:
             quantity=int(row["quantity"]),
             side=None if row["side"] == NO_SIDE else SIDES[int(row["side"])],
             kind=KINDS[int(row["kind"])],
+            shard=self.shard_of(int(row["instrument"])),
             match_number=int(row["match_number"]),
             resting=_party(names, int(row["resting_account"]), int(row["resting_user_ref"])),
             taking=_party(names, int(row["taking_account"]), int(row["taking_user_ref"])),
         )
+
+
+def _cursor(numbers: list[int]) -> int | str:
+    """Where to go on: a number, or with several matching threads one of each with commas between."""
+    return numbers[0] if len(numbers) == 1 else ",".join(map(str, numbers))
 
 
 def _level(price: int, shares: int, own_shares: int, orders: int, _: int) -> answers.Level:

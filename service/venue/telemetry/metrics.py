@@ -63,6 +63,12 @@ STATE: Final = (
         "When the loop thread last showed that it runs, in seconds since 1970.",
         NS_A_SECOND,
     ),
+    _gauge(
+        "header",
+        "shards",
+        "venue_matching_threads",
+        "Matching threads; the metrics of matching and of books are those of all together.",
+    ),
 )
 
 ORDERS: Final = (

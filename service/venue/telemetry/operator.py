@@ -64,7 +64,9 @@ class Operator:
         words[MAILBOX + 1 : MAILBOX + 3] = account, on
         words[MAILBOX] = number  # last: from here on it is a request
         deadline = time.monotonic() + TIMEOUT_S
-        while page.header["requests_handled"][0] < number or bool(page.exposures["killed"][account]) is not on:
+        while page.header["requests_handled"][0] < number or any(
+            bool(shard.exposures["killed"][account]) is not on for shard in page.shards
+        ):
             if time.monotonic() > deadline:
                 raise ApiError(504, f"the exchange has not done it within {TIMEOUT_S:.0f} s")
             await asyncio.sleep(POLL_S)

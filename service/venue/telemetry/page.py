@@ -4,7 +4,8 @@ The owner creates it, hands its arrays to its threads, and removes it on a clean
 still be read. Readers map it read-only, and make all their figures from one :meth:`Page.snapshot`.
 
 The layout is the header followed by the sections of ``LAYOUT``, each at a multiple of 128 bytes (two cache lines,
-as processors fetch in pairs), so that two writers never share a line. It is described in README.md beside this file.
+as processors fetch in pairs), so that two writers never share a line. Those of the matching thread are repeated for
+each other one. It is described in README.md beside this file.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ import numpy.typing as npt
 
 import venue
 from venue.engine.cells import ROW, Int64s
-from venue.engine.counters import ACCOUNT, ACCOUNTS, EXPOSURE, FEED, GATEWAY, HISTOGRAMS, MATCHER, NAME_BYTES
+from venue.engine.counters import ACCOUNT, ACCOUNTS, EXPOSURE, FEED, GATEWAY, HISTOGRAMS, MATCHER, NAME_BYTES, SHARDS
 from venue.telemetry import pages
 from venue.telemetry.pages import PageError
 
 MAGIC: Final = int.from_bytes(b"VENUEPG\n", "little")
-LAYOUT_VERSION: Final = 4
+LAYOUT_VERSION: Final = 5
 """Goes up by one with every change of ``HEADER``, a section's dtype, its place, or the shape of a histogram."""
 ALIGNMENT: Final = 128
 
@@ -60,6 +61,7 @@ HEADER: Final = np.dtype(
         ("heartbeat_at_ns", np.int64),  # wall clock, for people
         ("heartbeat_monotonic_ns", np.int64),  # CLOCK_MONOTONIC, to judge whether it is fresh
         ("requests_handled", np.int64),  # the number of the last one taken from the operator's mailbox
+        ("shards", np.int64),  # matching threads
         ("venue_version", "S32"),
         ("mode", "S16"),  # match, consume or passive
     ],
@@ -84,13 +86,13 @@ class Section:
 
 
 def _lay_out() -> tuple[tuple[Section, ...], int]:
-    """Place the sections one after the other; returns them and the size of the page."""
+    """Place the sections one after the other; returns them and the size of a page with one matching thread."""
     plan: list[tuple[str, np.dtype[Any], tuple[int, ...], str]] = [
         ("header", HEADER, (1,), "loop thread"),
-        ("matcher", MATCHER, (1,), "matching thread"),
         ("feed", FEED, (1,), "loop thread"),
         ("gateway", GATEWAY, (1,), "loop thread"),
         ("accounts", ACCOUNT, (ACCOUNTS,), "loop thread"),
+        ("matcher", MATCHER, (1,), "matching thread"),
         ("exposures", EXPOSURE, (ACCOUNTS,), "matching thread"),
         ("histograms", np.dtype(np.int64), (HISTOGRAMS, ROW), "one thread a row"),
         ("account_histograms", np.dtype(np.int64), (ACCOUNTS, ROW), "loop thread"),
@@ -105,24 +107,49 @@ def _lay_out() -> tuple[tuple[Section, ...], int]:
 
 
 LAYOUT, SIZE_BYTES = _lay_out()
+OF_A_SHARD: Final = LAYOUT[-4:-1]
+"""The sections that each matching thread has: these are the first one's."""
+SHARD_BYTES: Final = LAYOUT[-1].offset - OF_A_SHARD[0].offset
+"""How much further the same section of the next matching thread begins, and the last one of all with one more."""
+SUMMED_EXPOSURE: Final = ("open_orders", "open_shares", "open_notional")
+LATEST: Final = ("last_command_time_ns", "last_feed_time_ns")
+
+
+def size_bytes(shards: int) -> int:
+    """Of a page with so many matching threads."""
+    return SIZE_BYTES + (shards - 1) * SHARD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The sections of one matching thread."""
+
+    matcher: Records
+    exposures: Records
+    histograms: Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The sections as arrays, over the page itself or over a copy. Shape (1,) where nothing else is said."""
+    """The sections as arrays, over the page itself or over a copy. Shape (1,) where nothing else is said.
+
+    Of those that each matching thread has, the page itself shows the first one's, a snapshot all in one.
+    """
 
     header: Records
-    matcher: Records
     feed: Records
     gateway: Records
     accounts: Records
     """Shape (ACCOUNTS,)."""
+    matcher: Records
     exposures: Records
     """Shape (ACCOUNTS,), the same accounts."""
     histograms: Int64s
     """Shape (HISTOGRAMS, ROW); the places are in :mod:`venue.engine.counters` and :mod:`venue.engine.cells`."""
     account_histograms: Int64s
     """Order-to-ack of each account: shape (ACCOUNTS, ROW), in a copy only the rows of accounts that there are."""
+    shards: tuple[Shard, ...]
+    """Each matching thread's."""
 
     @property
     def state(self) -> State:
@@ -149,15 +176,31 @@ def text_of(value: bytes) -> str:
     return bytes(value).decode("ascii", "replace")
 
 
-def _arrays(buffer: mmap.mmap | bytes) -> dict[str, Any]:
+def _arrays(buffer: mmap.mmap | bytes, shards: int) -> dict[str, Any]:
     """The fields of ``Views``, by name, over a page or a copy of one, which may end within the last section."""
-    arrays = {}
-    for section in LAYOUT:
-        end = min(section.offset + section.size_bytes, len(buffer))
-        count = (end - section.offset) // section.dtype.itemsize
-        values = np.frombuffer(buffer, section.dtype, count, section.offset)
-        arrays[section.name] = values.reshape(-1, *section.shape[1:])
-    return arrays
+
+    def over(section: Section, shard: int = 0) -> Any:
+        offset = section.offset + shard * SHARD_BYTES
+        end = min(offset + section.size_bytes, len(buffer))
+        values = np.frombuffer(buffer, section.dtype, (end - offset) // section.dtype.itemsize, offset)
+        return values.reshape(-1, *section.shape[1:])
+
+    first = {section.name: over(section) for section in LAYOUT[:-1]}
+    each = tuple(Shard(**{part.name: over(part, shard) for part in OF_A_SHARD}) for shard in range(shards))
+    return {**first, LAYOUT[-1].name: over(LAYOUT[-1], shards - 1), "shards": each}
+
+
+def _all_in_one(shards: tuple[Shard, ...]) -> dict[str, Any]:
+    """What the sections of all matching threads say together: sums; of times, limits and switches the largest."""
+    matcher, exposures = np.zeros(1, MATCHER), np.zeros(ACCOUNTS, EXPOSURE)
+    for field in MATCHER.names or ():
+        values = np.stack([shard.matcher[field] for shard in shards])
+        matcher[field] = values.max(0) if field in LATEST else values.sum(0)
+    for field in EXPOSURE.names or ():
+        values = np.stack([shard.exposures[field] for shard in shards])
+        exposures[field] = values.sum(0) if field in SUMMED_EXPOSURE else values.max(0)
+    histograms = np.sum([shard.histograms for shard in shards], axis=0)
+    return {"matcher": matcher, "exposures": exposures, "histograms": histograms}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +214,12 @@ class Page(Views):
     memory: mmap.mmap
 
     def snapshot(self) -> Views:
-        """A copy of the page at one time: 72 KiB, and 7 more for each account that there is, whose histogram is the
-        largest part of a page. Make all figures of one answer from the same one."""
+        """A copy of the page at one time: 72 KiB, 59 more for each further matching thread, and 7 for each account that
+        there is, whose histogram is the largest part of a page. Make all figures of one answer from the same one."""
         accounts = int(np.count_nonzero(self.accounts["name"]))
-        return Views(**_arrays(self.memory[: LAYOUT[-1].offset + accounts * self.account_histograms[0].nbytes]))
+        rest = self.account_histograms[accounts:].nbytes
+        arrays = _arrays(self.memory[: len(self.memory) - rest], len(self.shards))
+        return Views(**(arrays if len(self.shards) == 1 else arrays | _all_in_one(arrays["shards"])))
 
     def owner_alive(self) -> bool:
         """Whether the process that created the page still runs."""
@@ -198,12 +243,13 @@ class Page(Views):
             pages.beside(self.path, suffix).unlink(missing_ok=True)
 
 
-def create(*, mode: str, accounts: Sequence[str] = (), folder: Path | None = None) -> Page:
+def create(*, mode: str, accounts: Sequence[str] = (), shards: int = 1, folder: Path | None = None) -> Page:
     """Create this process's page, in state STARTING, and clear away all but the newest pages of dead processes.
 
-    ``accounts`` are the configured names in order, at most ``ACCOUNTS`` of them. Raises PageError if the folder is
-    not private to this user or has no room.
+    ``accounts`` are the configured names in order, at most ``ACCOUNTS`` of them; ``shards`` is how many matching
+    threads there will be. Raises PageError if the folder is not private to this user or has no room.
     """
+    size = size_bytes(shards)
     if len(accounts) > ACCOUNTS:
         raise PageError(f"{len(accounts)} accounts: the counters page has room for {ACCOUNTS}")
     for name in accounts:
@@ -213,17 +259,18 @@ def create(*, mode: str, accounts: Sequence[str] = (), folder: Path | None = Non
     pages.remove_oldest_dead(folder)
     path, descriptor = pages.new_file(folder)
     try:
-        os.posix_fallocate(descriptor, 0, SIZE_BYTES)  # reserve it: no room later would be a SIGBUS
-        memory = mmap.mmap(descriptor, SIZE_BYTES)
+        os.posix_fallocate(descriptor, 0, size)  # reserve it: no room later would be a SIGBUS
+        memory = mmap.mmap(descriptor, size)
     except OSError as error:
         path.unlink()
         raise PageError(f"no room for the counters page {path}: {error.strerror}") from error
     finally:
         os.close(descriptor)
-    page = Page(**_arrays(memory), path=path, memory=memory)
+    page = Page(**_arrays(memory, shards), path=path, memory=memory)
     header = page.header[0]
     header["layout_version"] = LAYOUT_VERSION
-    header["size_bytes"] = SIZE_BYTES
+    header["size_bytes"] = size
+    header["shards"] = shards
     header["pid"] = os.getpid()
     header["process_start_ticks"] = pages.process_start_ticks(os.getpid()) or 0
     header["started_at_ns"] = time.time_ns()
@@ -249,7 +296,11 @@ def open_read_only(path: Path) -> Page:
         header = np.frombuffer(head, HEADER)[0]
         if header["layout_version"] != LAYOUT_VERSION:
             raise PageError(f"{path} has layout version {header['layout_version']}, this venue reads {LAYOUT_VERSION}")
-        if header["size_bytes"] != SIZE_BYTES or status.st_size != SIZE_BYTES:
-            raise PageError(f"{path} is damaged: {status.st_size} bytes, should be {SIZE_BYTES}")
-        memory = mmap.mmap(descriptor, SIZE_BYTES, access=mmap.ACCESS_READ)
-    return Page(**_arrays(memory), path=path, memory=memory)
+        shards = int(header["shards"])
+        if not 1 <= shards <= SHARDS:
+            raise PageError(f"{path} is damaged: {shards} matching threads")
+        size = size_bytes(shards)
+        if header["size_bytes"] != size or status.st_size != size:
+            raise PageError(f"{path} is damaged: {status.st_size} bytes, should be {size}")
+        memory = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    return Page(**_arrays(memory, shards), path=path, memory=memory)

@@ -36,7 +36,8 @@ class Watches:
     def __init__(self, memory: LiveMemory, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._wishes = memory.live.wishes
         self._clock = clock
-        self._serial = max(0, *self._wishes[1:].tolist(), *memory.live.depths["wish"].tolist()) >> INSTRUMENT_BITS
+        answered = max(int(live.depths["wish"].max()) for live in memory.shards)
+        self._serial = max(0, *self._wishes[1:].tolist(), answered) >> INSTRUMENT_BITS
         self._watches: dict[int, Watch] = {}
         """By instrument."""
         self._wishes[0] = 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from venue.engine.live_records import PLACES, TRADES_KEPT
+from venue.engine.records import RECORDED
 from venue.telemetry import live_memory
 from venue.telemetry import page as page_module
 from venue.telemetry.live_memory import HEADER, LAYOUT_VERSION, LiveMemory, create, open_beside, places
@@ -157,6 +158,61 @@ def test_a_book_that_is_being_written_is_not_read(page: Page) -> None:
     assert book is not None
     assert book.symbol == "AAPL"
     assert market.book(2, 2 << 16) is None, "the answer to an older wish"
+
+
+# --- several matching threads -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Page]:
+    page = page_module.create(mode="consume", accounts=["ALPHA"], shards=2, folder=tmp_path / "pages")
+    yield page
+    page.remove()
+
+
+def print_own(page: Page, memory: LiveMemory, shard: int, times: list[int]) -> None:
+    """Trades of ALPHA at these times, the first ones of a matching thread."""
+    for number, time_ns in enumerate(times, 1):
+        row = memory.shards[shard].tape[number - 1]
+        row["number"], row["time_ns"], row["instrument"], row["taking_account"] = number, time_ns, shard, RECORDED
+    page.shards[shard].matcher["trades"] = len(times)
+
+
+def test_each_matching_thread_shows_its_own_instruments(two: Page) -> None:
+    owner = create(two.path, 4, shards=2)
+    reader = open_beside(two.path)
+    owner.symbols[:2] = np.frombuffer(b"AAPL    MSFT    ", np.uint8).reshape(2, 8)
+    owner.count[0] = 2
+    for number, live in enumerate(owner.shards):
+        live.books["last_price"] = 10_000 * (1 + number)
+        live.depths["wish"][3] = 1 << 16 | number
+        live.shown["reference"][1 + number] = 7 - number
+        live.shown["instrument"][1 + number] = number
+    market = Market(two, reader)
+    assert [one.last_price for one in market.instruments("", 0, 10).instruments] == ["1.0000", "2.0000"]
+    assert market.book_version(3, 1 << 16 | 1) == 0
+    assert market.book_version(3, 1 << 16 | 2) is None, "the place of the first thread answers another wish"
+    assert [order.symbol for order in market.orders(None, None, 0, 10).orders] == ["MSFT", "AAPL"]
+    reader.shards[1].wishes[0] = 1
+    assert owner.live.wishes[0] == 1, "all hear the same wishes"
+
+
+def test_trades_of_two_matching_threads_are_told_by_their_times(two: Page) -> None:
+    memory = create(two.path, 4, shards=2)
+    memory.symbols[:2] = np.frombuffer(b"AAPL    MSFT    ", np.uint8).reshape(2, 8)
+    memory.count[0] = 2
+    market = Market(two, memory)
+    assert market.fills([0], 10).next == "0,0"
+    print_own(two, memory, 0, [10, 30, 20])
+    print_own(two, memory, 1, [5, 25, 40])
+    first = market.fills([0], 4)
+    told = [(trade.shard, trade.symbol, trade.number, trade.time_ns) for trade in first.fills]
+    assert told == [(1, "MSFT", 1, 5), (0, "AAPL", 1, 10), (1, "MSFT", 2, 25), (0, "AAPL", 2, 30)]
+    assert first.next == "2,2"
+    rest = market.fills([2, 2], 4)
+    assert [(trade.shard, trade.number) for trade in rest.fills] == [(0, 3), (1, 3)], "each in its own order"
+    assert (rest.next, rest.missed) == ("3,3", 0)
+    assert market.fills([3, 3], 4).fills == []
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import venue
-from venue.engine.cells import ROW
+from venue.engine.cells import ROW, SUM
 from venue.engine.counters import ACCOUNTS, MATCH, MATCHER
 from venue.engine.histogram import record
 from venue.telemetry import page as page_module
@@ -77,6 +77,31 @@ def test_a_snapshot_ends_with_the_last_account(folder: Path) -> None:
     assert snapshot.account_histograms.shape == (2, ROW)
     assert snapshot.account_histograms.sum(axis=1).tolist() == [0, 1 + 100]
     assert create(mode="match", folder=folder).snapshot().account_histograms.shape == (0, ROW)
+
+
+def test_each_matching_thread_has_its_sections_and_a_snapshot_shows_all_in_one(folder: Path) -> None:
+    owner = create(mode="consume", accounts=["alice", "bob"], shards=3, folder=folder)
+    assert owner.path.stat().st_size == page_module.size_bytes(3)
+    for number, shard in enumerate(owner.shards, 1):
+        shard.matcher["fills"][0] = 10**number
+        shard.matcher["orders_rejected"][0, 0x1D] = number
+        shard.matcher["last_feed_time_ns"][0] = 7 - number
+        shard.exposures["open_orders"][1] = number
+        shard.exposures["max_open_orders"][1] = 5
+        record(shard.histograms[MATCH], 100)
+    owner.account_histograms[1, 0] = 9
+
+    reader = open_read_only(owner.path)
+    assert [int(shard.matcher["fills"][0]) for shard in reader.shards] == [10, 100, 1_000]
+    assert reader.matcher["fills"][0] == 10, "the first thread's own"
+    together = reader.snapshot()
+    assert together.matcher["fills"][0] == 1_110
+    assert together.matcher["orders_rejected"][0, 0x1D] == 6
+    assert together.matcher["last_feed_time_ns"][0] == 6, "of times the latest"
+    assert (together.exposures["open_orders"][1], together.exposures["max_open_orders"][1]) == (6, 5)
+    assert together.histograms[MATCH, SUM] == 300
+    assert together.account_histograms[1, 0] == 9
+    assert len(together.account_histograms) == 2
 
 
 def test_a_reader_cannot_write(folder: Path) -> None:
@@ -182,6 +207,9 @@ def replace_by_link(path: Path) -> None:
         (spoil("magic", 0), "not a counters page"),
         (spoil("layout_version", LAYOUT_VERSION + 1), f"layout version {LAYOUT_VERSION + 1}, this venue reads"),
         (spoil("size_bytes", 1), "damaged"),
+        (spoil("shards", 0), "damaged"),
+        (spoil("shards", 2), "damaged"),
+        (spoil("shards", 1 << 40), "damaged"),
         (lambda path: path.write_bytes(path.read_bytes()[:-1]), "damaged"),
         (replace_by_fifo, "not a counters page"),
         (replace_by_link, "symbolic links"),

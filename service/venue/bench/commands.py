@@ -39,3 +39,17 @@ def match(
 
     before = conditions()
     show("match", bench_match(file, repeats), before, as_json)
+
+
+@app.command()
+def orders(as_json: AsJson = False) -> None:
+    """Order entry over TCP on loopback: round trip against an echo server, throughput, latency against rate.
+
+    A real `venue serve` and a compiled client on this machine share its cores. Every order has to be acknowledged.
+
+    venue bench orders
+    """
+    from venue.bench.orders import bench_orders
+
+    before = conditions()
+    show("orders", bench_orders(), before, as_json)

@@ -53,3 +53,19 @@ def orders(as_json: AsJson = False) -> None:
 
     before = conditions()
     show("orders", bench_orders(), before, as_json)
+
+
+@app.command()
+def pipeline(repeats: Repeats = 5, as_json: AsJson = False) -> None:
+    """Decode a feed, rebuild books, quote and trade: on one thread, over queues and rings, and sharded.
+
+    Eight stocks, a million messages of a made-up morning, a market maker in each stock, its orders through the risk
+    checks into a simulated exchange. All rows do the same work and have to end with the same books, quotes and fills.
+    Rows with more threads than cores are marked.
+
+    venue bench pipeline --repeats 9
+    """
+    from venue.bench.pipeline import bench_pipeline
+
+    before = conditions()
+    show("pipeline", bench_pipeline(repeats), before, as_json)

@@ -1,0 +1,258 @@
+"""The stages of `venue bench pipeline` as kernels: feed, books, strategy with exchange, and what joins them.
+
+A joint is the engine's ring; or, with a mutex queue, a ring at each side of it that only one thread uses, and records
+are copied from the near one to the queue and from there to the far one, a batch at a time. The stages are the same code
+either way. A record of kind ``END`` ends the stage that reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import types
+
+from venue.bench import mutex_queue
+from venue.bench.maker import Exchange, react
+from venue.bench.mutex_queue import MutexQueue
+from venue.bench.pipeline_workload import Market
+from venue.engine import ring, system
+from venue.engine.atomics import cpu_relax
+from venue.engine.books import best_level
+from venue.engine.feed_codec import POSITION, RING_FULL, Decoder, decode_blocks
+from venue.engine.kernel import JIT, kernel, verb
+from venue.engine.loop import FAR, apply_recorded, look_ahead
+from venue.engine.records import NO_INSTRUMENT, Array
+from venue.engine.ring import Ring
+
+END: Final = 0
+BATCH: Final = 64
+"""Messages decoded at a time where nobody else waits for them, and records taken between two releases."""
+CAPACITY: Final = 1024
+"""Records of a ring or a queue between two threads."""
+SPINS: Final = 1 << 10
+"""Looks at an empty or a full ring before the core is offered to others, who may need it to go on."""
+
+BEGUN_NS: Final = 0  # words of a clock: when a stage began and ended
+ENDED_NS: Final = 1
+
+if JIT:
+    sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+else:
+    from os import sched_yield
+
+
+class Joint(NamedTuple):
+    """How one stage hands records to the next."""
+
+    near: Ring
+    far: Ring  # the same as near, if there is no queue between
+    queue: MutexQueue
+    by_mutex: int  # 1 or 0
+    batch: int
+
+
+def join(dtype: np.dtype[Any], by_mutex: bool, batch: int) -> Joint:
+    """A joint for records of ``dtype``."""
+    if not by_mutex:
+        both = ring.create(CAPACITY, dtype)
+        return Joint(both, both, mutex_queue.create(1, dtype), 0, batch)
+    queue = mutex_queue.create(CAPACITY, dtype)
+    return Joint(ring.create(BATCH, dtype), ring.create(BATCH, dtype), queue, 1, batch)
+
+
+# --- joints -------------------------------------------------------------------------------------------------------
+
+
+@verb
+def rest(spins: int) -> int:
+    """Wait a moment for another thread."""
+    if spins & (SPINS - 1) == SPINS - 1:
+        sched_yield()
+    else:
+        cpu_relax()
+    return spins + 1
+
+
+@verb
+def claim(joint: Joint, pending: int) -> int:
+    """Producer: the place of the next record in ``near``, behind ``pending`` ones; waits for room."""
+    spins = 0
+    while ring.free(joint.near, pending + 1) <= pending:
+        spins = rest(spins)
+    return ring.write_position(joint.near, pending)
+
+
+@verb
+def forward(joint: Joint, count: int) -> None:
+    """Producer: take what was published on ``near`` to the queue, if there is one."""
+    if joint.by_mutex != 0:
+        mutex_queue.put(joint.queue, joint.near.records, ring.read_position(joint.near, 0), count)
+        ring.release(joint.near, count)
+
+
+@verb
+def hand_over(joint: Joint, pending: int) -> int:
+    """Producer: pass the pending records on. Gives back how many are pending then."""
+    ring.publish(joint.near, pending, 0)
+    forward(joint, pending)
+    return 0
+
+
+@verb
+def arrive(joint: Joint) -> int:
+    """Consumer: how many records can be read from ``far``; waits for the first."""
+    if joint.by_mutex != 0:
+        count = mutex_queue.take(joint.queue, joint.far.records, ring.write_position(joint.far, 0), joint.batch)
+        ring.publish(joint.far, count, 0)
+    spins = 0
+    while ring.available(joint.far) == 0:
+        spins = rest(spins)
+    return ring.available(joint.far)
+
+
+@verb
+def finish(joint: Joint, pending: int) -> None:
+    """Producer: pass on what is pending, and that it was the last."""
+    if pending == joint.batch:
+        pending = hand_over(joint, pending)
+    joint.near.records[claim(joint, pending)]["kind"] = END
+    hand_over(joint, pending + 1)
+
+
+# --- the work of one message --------------------------------------------------------------------------------------
+
+
+@verb
+def describe(market: Market, command: Array, update: Array) -> None:
+    """Say what a message did to the market, after it was applied."""
+    b = market.matcher.books
+    instrument = int(command["instrument"])
+    bid = best_level(b, b.sides[2 * instrument])
+    ask = best_level(b, b.sides[2 * instrument + 1])
+    update["time_ns"] = command["time_ns"]
+    update["price"] = b.books[instrument]["last_price"]
+    update["quantity"] = command["quantity"]
+    update["bid"] = b.levels[bid]["price"]  # level 0 is always empty
+    update["ask"] = b.levels[ask]["price"]
+    update["bid_shares"] = b.levels[bid]["shares"]
+    update["ask_shares"] = b.levels[ask]["shares"]
+    update["instrument"] = instrument
+    update["kind"] = command["kind"]
+
+
+@verb
+def tell(market: Market, command: Array, out: Joint, pending: int) -> int:
+    """Write the update that a message makes, and hand a full batch over. Gives back how many are pending."""
+    describe(market, command, out.near.records[claim(out, pending)])
+    pending += 1
+    if pending == out.batch:
+        pending = hand_over(out, pending)
+    return pending
+
+
+@verb
+def process(market: Market, ahead: int, known: int) -> Any:
+    """Apply the command ``ahead`` places away, of ``known`` ones, to the market's books; gives it back."""
+    m = market.matcher
+    if ahead + FAR < known:
+        look_ahead(m, ahead)
+    command = m.commands.records[ring.read_position(m.commands, ahead)]
+    apply_recorded(m.books, m.out, command, int(command["kind"]))
+    return command
+
+
+# --- stages -------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def whole(market: Market, x: Exchange, data: Array, ends: Array, update: Array, clock: Array) -> None:
+    """All stages on one thread, a message at a time."""
+    commands = market.matcher.commands
+    clock[BEGUN_NS] = system.now_ns(x.out.scratch)
+    start = 0
+    for turn in range(len(ends)):
+        decode_blocks(market.decoder, data, start, ends[turn], 1)
+        start = int(ends[turn])
+        ready = ring.available(commands)
+        for ahead in range(ready):
+            command = process(market, ahead, ready)
+            if int(command["instrument"]) != NO_INSTRUMENT:
+                describe(market, command, update[0])
+                react(x, update[0])
+        ring.release(commands, ready)
+    clock[ENDED_NS] = system.now_ns(x.out.scratch)
+
+
+@kernel
+def feed(decoder: Decoder, data: Array, ends: Array, out: Joint, clock: Array) -> None:
+    """Decode; hand the commands on."""
+    clock[BEGUN_NS] = system.now_ns(decoder.scratch)
+    start = 0
+    for turn in range(len(ends)):
+        spins = 0
+        while decode_blocks(decoder, data, start, ends[turn], 1) == RING_FULL:
+            start = int(decoder.progress[POSITION])
+            spins = rest(spins)
+        start = int(ends[turn])
+        forward(out, ring.depth(out.near))
+    finish(out, 0)
+    clock[ENDED_NS] = system.now_ns(decoder.scratch)
+
+
+@kernel
+def rebuild(market: Market, source: Joint, out: Joint, clock: Array) -> None:
+    """Apply commands to the books; hand an update of each on."""
+    scratch = market.matcher.out.scratch
+    clock[BEGUN_NS] = system.now_ns(scratch)
+    pending = 0
+    going = True
+    while going:
+        ready = min(arrive(source), BATCH)
+        for ahead in range(ready):
+            command = process(market, ahead, ready)
+            if int(command["kind"]) == END:
+                going = False
+            elif int(command["instrument"]) != NO_INSTRUMENT:
+                pending = tell(market, command, out, pending)
+        ring.release(source.far, ready)
+    finish(out, pending)
+    clock[ENDED_NS] = system.now_ns(scratch)
+
+
+@kernel
+def feed_and_rebuild(market: Market, data: Array, ends: Array, out: Joint, clock: Array) -> None:
+    """Decode and apply; hand an update of each message on."""
+    scratch = market.matcher.out.scratch
+    commands = market.matcher.commands
+    clock[BEGUN_NS] = system.now_ns(scratch)
+    start = 0
+    pending = 0
+    for turn in range(len(ends)):
+        decode_blocks(market.decoder, data, start, ends[turn], 1)
+        start = int(ends[turn])
+        ready = ring.available(commands)
+        for ahead in range(ready):
+            command = process(market, ahead, ready)
+            if int(command["instrument"]) != NO_INSTRUMENT:
+                pending = tell(market, command, out, pending)
+        ring.release(commands, ready)
+    finish(out, pending)
+    clock[ENDED_NS] = system.now_ns(scratch)
+
+
+@kernel
+def trade(x: Exchange, source: Joint, clock: Array) -> None:
+    """The makers' reactions to updates, with risk checks and exchange."""
+    clock[BEGUN_NS] = system.now_ns(x.out.scratch)
+    going = True
+    while going:
+        ready = min(arrive(source), BATCH)
+        for ahead in range(ready):
+            update = source.far.records[ring.read_position(source.far, ahead)]
+            if int(update["kind"]) == END:
+                going = False
+            else:
+                react(x, update)
+        ring.release(source.far, ready)
+    clock[ENDED_NS] = system.now_ns(x.out.scratch)

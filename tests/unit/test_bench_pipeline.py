@@ -1,0 +1,156 @@
+"""`venue bench pipeline`: every row does the same work, and the work is what it says."""
+
+import numpy as np
+import orjson
+import pytest
+
+from venue.bench import maker, pipeline, pipeline_workload
+from venue.bench.maker import UPDATE, Exchange
+from venue.bench.pipeline import DifferentOutcomeError, Row
+from venue.bench.pipeline_workload import Workload
+from venue.bench.report import conditions, show
+from venue.engine import records
+from venue.engine.kernel import kernel
+from venue.engine.records import Array, aligned
+
+MESSAGES = 3_000
+
+
+@pytest.fixture(scope="module")
+def load() -> Workload:
+    return pipeline_workload.create(MESSAGES)
+
+
+@pytest.mark.parametrize("row", pipeline.ROWS, ids=lambda row: row.name)
+def test_every_row_ends_with_the_same_books_quotes_and_fills(load: Workload, row: Row) -> None:
+    _, inline = pipeline.run(load, pipeline.ROWS[0])
+    elapsed_ns, outcome = pipeline.run(load, row)
+    assert outcome == inline
+    assert elapsed_ns > 0
+    assert MESSAGES * 0.95 < outcome.events <= MESSAGES
+    assert outcome.fills > 0
+    assert outcome.rejected == 0
+
+
+def test_the_market_is_that_of_the_input(load: Workload) -> None:
+    made, parts = pipeline.whole_stages(load, pipeline.ROWS[0])
+    made[0](np.zeros(2, np.int64))
+    _, market, exchange = parts[0]
+    counters = market.matcher.books.counters[0]
+    assert counters["unknown_references"] == counters["duplicate_references"] == counters["over_executions"] == 0
+    assert counters["out_of_order_executions"] == counters["incomplete_books"] == 0
+    assert market.decoder.counters["messages"].sum() == MESSAGES
+    assert market.decoder.counters["messages_malformed"] == market.decoder.counters["unknown_types"] == 0
+    assert exchange.books.counters[0]["self_matches_prevented"] == 0
+    for instrument in range(pipeline_workload.INSTRUMENTS):
+        seen = exchange.makers[instrument]
+        for side, name in ((records.BUY, "bid"), (records.SELL, "ask")):
+            price, _, shares = pipeline_workload.ladder(market.matcher.books, instrument, side)[-1]
+            assert (seen[name], seen[f"{name}_shares"]) == (price, shares)
+            standing = exchange.quotes[2 * instrument + side]
+            quoted = pipeline_workload.ladder(exchange.books, instrument, side)
+            assert [level[0] for level in quoted] == ([standing["price"]] if standing["user_ref"] else [])
+
+
+def test_two_shards_divide_the_instruments(load: Workload) -> None:
+    chosen = pipeline_workload.shards(load, 2)
+    assert sorted(chosen[0] + chosen[1]) == list(range(pipeline_workload.INSTRUMENTS))
+    messages = np.bincount(load.locates, minlength=pipeline_workload.INSTRUMENTS + 1)[1:]
+    assert abs(int(messages[chosen[0]].sum()) - int(messages[chosen[1]].sum())) < 0.1 * MESSAGES
+
+
+def test_a_row_that_does_something_else_stops_the_bench(load: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = pipeline.run
+
+    def forgetful(load: Workload, row: Row) -> tuple[int, pipeline_workload.Outcome]:
+        elapsed_ns, outcome = run(load, row)
+        return elapsed_ns, outcome._replace(fills=outcome.fills - 1) if "batch 64" in row.name else outcome
+
+    monkeypatch.setattr(pipeline, "run", forgetful)
+    with pytest.raises(DifferentOutcomeError, match="batch 64"):
+        pipeline.measure(load, 1, lambda what: None)
+
+
+def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    show("pipeline", pipeline.bench_pipeline(1, MESSAGES), conditions(), True)
+    said = orjson.loads(capsys.readouterr().out)
+    assert said["bench"] == "pipeline"
+    keys = {"bench", "conditions", "repeats", "messages", "events", "quotes", "rejected", "fills", "filled_shares"}
+    assert set(said) == keys | {"sha256", "rows"}
+    assert [row["row"] for row in said["rows"]] == [row.name for row in pipeline.ROWS]
+    for row in said["rows"]:
+        assert row["more_threads_than_cores"] == (row["threads"] > said["conditions"]["cores"])
+        assert row["events_per_s"] == pytest.approx(said["events"] / row["seconds"])
+    assert said["rows"][0]["ratio_to_inline"] == 1.0
+
+
+# --- the maker ----------------------------------------------------------------------------------------------------
+
+
+@kernel
+def see(x: Exchange, updates: Array) -> None:
+    for i in range(len(updates)):
+        maker.react(x, updates[i])
+
+
+def watched(*updates: dict[str, int]) -> Exchange:
+    """A maker in one stock after it has seen these updates."""
+    x = maker.create(1)
+    rows = aligned(len(updates), UPDATE)
+    for row, update in zip(rows, updates, strict=True):
+        for name, value in update.items():
+            row[name] = value
+    see(x, rows)
+    return x
+
+
+CALM = {"kind": records.ADD, "bid": 10_0000, "ask": 10_0300, "bid_shares": 500, "ask_shares": 500}
+
+
+def quoted(x: Exchange) -> tuple[int, int]:
+    return int(x.quotes[0]["price"]), int(x.quotes[1]["price"])
+
+
+def test_the_maker_joins_the_touch_and_follows_it() -> None:
+    assert quoted(watched(CALM)) == (10_0000, 10_0300)
+    up = CALM | {"bid": 10_0400, "ask": 10_0500}  # beyond its own ask, which has to move first
+    x = watched(CALM, CALM, up)
+    assert quoted(x) == (10_0400, 10_0500)
+    assert (x.makers[0]["entered"], x.makers[0]["replaced"], x.makers[0]["fills"]) == (2, 2, 0)
+
+
+def test_the_maker_backs_off_from_a_side_that_is_about_to_give_way() -> None:
+    assert quoted(watched(CALM | {"bid_shares": 100})) == (9_9900, 10_0300)
+    assert quoted(watched(CALM | {"ask_shares": 100})) == (10_0000, 10_0400)
+
+
+def test_the_maker_quotes_no_side_that_nobody_else_quotes() -> None:
+    x = watched(CALM, CALM | {"bid": 0, "bid_shares": 0})
+    assert quoted(x) == (0, 10_0300)
+    assert x.makers[0]["canceled"] == 1
+
+
+def test_a_trade_at_its_price_fills_the_maker_who_quotes_again() -> None:
+    trade = CALM | {"kind": records.TRADE, "price": 10_0000, "quantity": 150}
+    x = watched(CALM, trade)
+    assert (x.makers[0]["position"], x.makers[0]["fills"]) == (maker.LOT, 1)
+    assert quoted(x) == (10_0000, 10_0300)
+    assert x.makers[0]["entered"] == 3
+
+
+def test_a_long_maker_bids_lower_and_at_last_not_at_all() -> None:
+    trade = CALM | {"kind": records.TRADE, "price": 10_0000, "quantity": maker.LOT}
+    x = watched(CALM, *[trade] * maker.LOTS_A_CENT)
+    assert quoted(x) == (9_9900, 10_0300)
+    sold_to = CALM | {"kind": records.TRADE, "price": 9_9600, "quantity": maker.LOT}
+    x = watched(CALM, *[sold_to] * maker.MOST_LOTS)
+    assert x.makers[0]["position"] == maker.MOST_LOTS * maker.LOT
+    assert quoted(x) == (0, 10_0300)
+
+
+def test_the_makers_orders_pass_the_risk_checks() -> None:
+    fallen = CALM | {"kind": records.TRADE, "price": 5_0000, "quantity": maker.LOT}  # half of what it bids: a collar
+    x = watched(CALM, fallen)
+    assert quoted(x) == (0, 10_0300)
+    assert x.makers[0]["rejected"] == 1
+    assert x.books.counters[0]["orders_rejected"].sum() == 1

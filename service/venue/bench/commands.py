@@ -69,3 +69,17 @@ def pipeline(repeats: Repeats = 5, as_json: AsJson = False) -> None:
 
     before = conditions()
     show("pipeline", bench_pipeline(repeats), before, as_json)
+
+
+@app.command()
+def feed(as_json: AsJson = False) -> None:
+    """Market data over UDP on loopback: the highest rate without loss, against a bare recvmmsg loop.
+
+    A real `venue serve` and a compiled sender on this machine share its cores.
+
+    venue bench feed
+    """
+    from venue.bench.feed import bench_feed
+
+    before = conditions()
+    show("feed", bench_feed(), before, as_json)

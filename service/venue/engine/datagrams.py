@@ -48,7 +48,8 @@ class Batch(NamedTuple):
 
 
 @kernel
-def _receive_many(descriptor: int, headers: Array, lengths: Array) -> int:
+def receive_many(descriptor: int, headers: Array, lengths: Array) -> int:
+    """Read what is there into the slots behind ``headers`` (int64[BATCH * HEADER_WORDS]); how many datagrams it was."""
     count = int(_recvmmsg(descriptor, address(headers, 0), len(lengths), MSG_DONTWAIT, 0))
     for i in range(count):
         length = headers[i * HEADER_WORDS + LENGTH] & LOW_HALF
@@ -70,10 +71,10 @@ class DatagramReader:
         self._vectors = np.empty((BATCH, 2), np.int64)  # struct iovec {void *base; size_t length}
         self._vectors[:, 0] = self.batch.arena.ctypes.data + np.arange(BATCH) * SLOT_BYTES
         self._vectors[:, 1] = SLOT_BYTES - 1
-        self._headers = np.zeros(BATCH * HEADER_WORDS, np.int64)
+        self.headers = np.zeros(BATCH * HEADER_WORDS, np.int64)
         vector_bytes = self._vectors.strides[0]
-        self._headers[IOV_POINTER::HEADER_WORDS] = self._vectors.ctypes.data + np.arange(BATCH) * vector_bytes
-        self._headers[IOV_COUNT::HEADER_WORDS] = 1
+        self.headers[IOV_POINTER::HEADER_WORDS] = self._vectors.ctypes.data + np.arange(BATCH) * vector_bytes
+        self.headers[IOV_COUNT::HEADER_WORDS] = 1
         memory = self.batch.arena.data
         self._slots = [memory[i * SLOT_BYTES : (i + 1) * SLOT_BYTES] for i in range(BATCH)]
 
@@ -84,7 +85,7 @@ class DatagramReader:
         nothing.
         """
         if self._many:
-            return int(_receive_many(self._descriptor, self._headers, self.batch.lengths))
+            return int(receive_many(self._descriptor, self.headers, self.batch.lengths))
         for i in range(BATCH):
             try:
                 length = os.readv(self._descriptor, [self._slots[i]])

@@ -83,3 +83,18 @@ def feed(as_json: AsJson = False) -> None:
 
     before = conditions()
     show("feed", bench_feed(), before, as_json)
+
+
+@app.command()
+def handoff(repeats: Repeats = 5, as_json: AsJson = False) -> None:
+    """Hand records from thread to thread: latency through the ring and a mutex queue, throughput of three rings.
+
+    Latency is at a steady million messages a second, from when each message was due. Both threads spin: this needs two
+    free cores.
+
+    venue bench handoff
+    """
+    from venue.bench.handoff import bench_handoff
+
+    before = conditions()
+    show("handoff", bench_handoff(repeats), before, as_json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -132,12 +133,11 @@ def touch_pages(b: books.Books) -> None:
 
 
 def shards(workload: Workload, count: int) -> list[list[int]]:
-    """The instruments spread over ``count`` shards, the busiest first, each to the shard with the least to do."""
+    """The instruments spread over ``count`` shards, such that the one with the most messages has as few as can be."""
     messages = np.bincount(workload.locates, minlength=INSTRUMENTS + 1)[1 : INSTRUMENTS + 1]
-    chosen: list[list[int]] = [[] for _ in range(count)]
-    for instrument in np.argsort(-messages, kind="stable").tolist():
-        min(chosen, key=lambda shard: int(messages[shard].sum())).append(instrument)
-    return chosen
+    spreads = product(range(count), repeat=INSTRUMENTS)
+    best = min(spreads, key=lambda spread: float(np.bincount(spread, messages).max()))
+    return [[instrument for instrument in range(INSTRUMENTS) if best[instrument] == shard] for shard in range(count)]
 
 
 # --- what each row has to agree on --------------------------------------------------------------------------------

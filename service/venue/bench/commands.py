@@ -98,3 +98,18 @@ def handoff(repeats: Repeats = 5, as_json: AsJson = False) -> None:
 
     before = conditions()
     show("handoff", bench_handoff(repeats), before, as_json)
+
+
+@app.command()
+def allocators(repeats: Repeats = 7, as_json: AsJson = False) -> None:
+    """Linear, stack, pool and free list against malloc: a million allocations of 16 bytes, then as many frees.
+
+    All are called from compiled code of the same shape, with everything initialised before. The ratios are those of an
+    allocation and a deallocation together.
+
+    venue bench allocators
+    """
+    from venue.bench.allocators import bench_allocators
+
+    before = conditions()
+    show("allocators", bench_allocators(repeats), before, as_json)

@@ -23,6 +23,7 @@ from venue.engine.feed_codec import POSITION, RING_FULL, Decoder, decode_blocks
 from venue.engine.kernel import JIT, kernel, verb
 from venue.engine.loop import FAR, apply_recorded, look_ahead
 from venue.engine.records import NO_INSTRUMENT, Array
+from venue.engine.reference import reference
 from venue.engine.ring import Ring
 
 END: Final = 0
@@ -168,6 +169,8 @@ def process(market: Market, ahead: int, known: int) -> Any:
 @kernel
 def whole(market: Market, x: Exchange, data: Array, ends: Array, update: Array, clock: Array) -> None:
     """All stages on one thread, a message at a time."""
+    market = reference(market)
+    x = reference(x)
     commands = market.matcher.commands
     clock[BEGUN_NS] = system.now_ns(x.out.scratch)
     start = 0
@@ -203,6 +206,7 @@ def feed(decoder: Decoder, data: Array, ends: Array, out: Joint, clock: Array) -
 @kernel
 def rebuild(market: Market, source: Joint, out: Joint, clock: Array) -> None:
     """Apply commands to the books; hand an update of each on."""
+    market = reference(market)
     scratch = market.matcher.out.scratch
     clock[BEGUN_NS] = system.now_ns(scratch)
     pending = 0
@@ -223,6 +227,7 @@ def rebuild(market: Market, source: Joint, out: Joint, clock: Array) -> None:
 @kernel
 def feed_and_rebuild(market: Market, data: Array, ends: Array, out: Joint, clock: Array) -> None:
     """Decode and apply; hand an update of each message on."""
+    market = reference(market)
     scratch = market.matcher.out.scratch
     commands = market.matcher.commands
     clock[BEGUN_NS] = system.now_ns(scratch)
@@ -244,6 +249,7 @@ def feed_and_rebuild(market: Market, data: Array, ends: Array, out: Joint, clock
 @kernel
 def trade(x: Exchange, source: Joint, clock: Array) -> None:
     """The makers' reactions to updates, with risk checks and exchange."""
+    x = reference(x)
     clock[BEGUN_NS] = system.now_ns(x.out.scratch)
     going = True
     while going:

@@ -43,6 +43,7 @@ from venue.engine.records import (
     TRADING_STATE,
     Array,
 )
+from venue.engine.reference import reference
 from venue.engine.ring import Ring
 from venue.engine.risk import BUY_BYTE
 from venue.engine.showing import Showing
@@ -221,6 +222,7 @@ def run(m: Matcher, rounds: int) -> None:
 
     Each turn applies up to ``BATCH`` commands that are ready and publishes their events.
     """
+    m = reference(m)
     idle = 0
     scratch = m.out.scratch
     while rounds != 0:

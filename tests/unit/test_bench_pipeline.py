@@ -12,6 +12,7 @@ from venue.bench.report import conditions, show
 from venue.engine import records
 from venue.engine.kernel import kernel
 from venue.engine.records import Array, aligned
+from venue.engine.reference import reference
 
 MESSAGES = 3_000
 
@@ -89,6 +90,7 @@ def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 
 @kernel
 def see(x: Exchange, updates: Array) -> None:
+    x = reference(x)
     for i in range(len(updates)):
         maker.react(x, updates[i])
 

@@ -21,7 +21,7 @@ from venue.engine.atomics import cpu_relax
 from venue.engine.books import best_level
 from venue.engine.feed_codec import POSITION, RING_FULL, Decoder, decode_blocks
 from venue.engine.kernel import JIT, kernel, verb
-from venue.engine.loop import FAR, apply_recorded, look_ahead
+from venue.engine.loop import apply_recorded
 from venue.engine.records import NO_INSTRUMENT, Array
 from venue.engine.reference import reference
 from venue.engine.ring import Ring
@@ -153,11 +153,13 @@ def tell(market: Market, command: Array, out: Joint, pending: int) -> int:
 
 
 @verb
-def process(market: Market, ahead: int, known: int) -> Any:
-    """Apply the command ``ahead`` places away, of ``known`` ones, to the market's books; gives it back."""
+def process(market: Market, ahead: int) -> Any:
+    """Apply the command ``ahead`` places away to the market's books; gives it back.
+
+    Without the look-ahead of the matching thread's loop: books of this size stay in the cache, and inline takes 90
+    instead of 98 ns an event.
+    """
     m = market.matcher
-    if ahead + FAR < known:
-        look_ahead(m, ahead)
     command = m.commands.records[ring.read_position(m.commands, ahead)]
     apply_recorded(m.books, m.out, command, int(command["kind"]))
     return command
@@ -179,7 +181,7 @@ def whole(market: Market, x: Exchange, data: Array, ends: Array, update: Array, 
         start = int(ends[turn])
         ready = ring.available(commands)
         for ahead in range(ready):
-            command = process(market, ahead, ready)
+            command = process(market, ahead)
             if int(command["instrument"]) != NO_INSTRUMENT:
                 describe(market, command, update[0])
                 react(x, update[0])
@@ -214,7 +216,7 @@ def rebuild(market: Market, source: Joint, out: Joint, clock: Array) -> None:
     while going:
         ready = min(arrive(source), BATCH)
         for ahead in range(ready):
-            command = process(market, ahead, ready)
+            command = process(market, ahead)
             if int(command["kind"]) == END:
                 going = False
             elif int(command["instrument"]) != NO_INSTRUMENT:
@@ -238,7 +240,7 @@ def feed_and_rebuild(market: Market, data: Array, ends: Array, out: Joint, clock
         start = int(ends[turn])
         ready = ring.available(commands)
         for ahead in range(ready):
-            command = process(market, ahead, ready)
+            command = process(market, ahead)
             if int(command["instrument"]) != NO_INSTRUMENT:
                 pending = tell(market, command, out, pending)
         ring.release(commands, ready)

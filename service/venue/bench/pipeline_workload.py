@@ -1,7 +1,7 @@
 """What `venue bench pipeline` works on: a made-up morning of eight stocks, and the parts that a row needs, all fresh.
 
 The input are the first million messages of a day that ``venue generate`` makes (a fixed seed, the message mix of all of
-Nasdaq, about one hundredth as many live orders), as length-prefixed ITCH 5.0 in memory.
+Nasdaq), as length-prefixed ITCH 5.0 in memory.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from venue_clients.generate import DayPlan, SyntheticDay, stock_names
 
 INSTRUMENTS: Final = 8
 MESSAGES: Final = 1_000_000
+LIVE: Final = 170
+"""Live orders a stock: what 340,000 over 2,000 stocks come to, as in ``venue bench book``."""
 SEED: Final = 20
 SECONDS: Final = 3_600.0
 """Market time of the whole day, so that the makers' rates are those of people, not of a benchmark."""
@@ -52,7 +54,8 @@ class Workload(NamedTuple):
 
 def create(messages: int = MESSAGES) -> Workload:
     """Make the input. Takes about 5 µs a message."""
-    plan = DayPlan(stock_names(INSTRUMENTS), max(int(messages * REST), 2_000), SECONDS, SEED)
+    live = INSTRUMENTS * LIVE
+    plan = DayPlan(stock_names(INSTRUMENTS), int(messages * REST) + 3 * live, SECONDS, SEED, live)
     day = SyntheticDay(plan)
     blocks = []
     for block in day.blocks():
@@ -64,7 +67,7 @@ def create(messages: int = MESSAGES) -> Workload:
     locates = np.zeros_like(ends)
     _find_ends(data, ends, locates)
     used = min(messages, len(ends))
-    return Workload(data, ends[:used].copy(), locates[:used].copy(), 2 * plan.live_orders())
+    return Workload(data, ends[:used].copy(), locates[:used].copy(), 2 * live)
 
 
 @kernel

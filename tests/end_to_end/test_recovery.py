@@ -1,6 +1,7 @@
 """A bad network, and an exchange that is slow: what arrives in the books is what a clean run would have brought."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,16 @@ import uvloop
 
 from capture_files import binary_file
 from exchange import Levels
-from exchange_rig import Venue, enter, running, with_exchange
+from exchange_rig import PATIENCE_S, Venue, enter, running, with_exchange
 from feed_rig import read_itch
 from venue.engine import ring
+from venue.wire.moldudp64 import END_OF_SESSION_COUNT, Header
 from venue_clients.faults import Faults
 from venue_clients.generate import DayPlan, generate
 from venue_clients.line import UdpLine
 
 MESSAGES = 24_000
+AHEAD_PACKETS = 32
 Books = dict[str, tuple[Levels, Levels]]
 
 
@@ -46,16 +49,48 @@ def clean(day: Path, tmp_path_factory: pytest.TempPathFactory) -> Books:
     return books
 
 
+class KeptLine:
+    """Keeps what it sends, and is never so far ahead of the exchange that the kernel would have to drop a datagram."""
+
+    def __init__(self, venue: Venue) -> None:
+        line = venue.line
+        self.now_ns, self.reply, self.wait, self.wake = line.now_ns, line.reply, line.wait, line.wake
+        self._venue = venue
+        self.sent: list[Header] = []
+
+    def send(self, packet: bytes) -> None:
+        self._venue.line.send(packet)
+        self.sent.append(Header.decode(packet[: Header.layout.size]))
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.sent) - int(self._venue.page.feed[0]["line_packets"][0]) > AHEAD_PACKETS:
+            assert time.monotonic() < deadline, "the exchange does not read"
+            time.sleep(0.000_2)
+
+    def gaps(self) -> list[int]:
+        """How many messages were missing each time that a packet was ahead of all that had been sent before it."""
+        found, horizon = [], 1
+        for head in self.sent:
+            if head.sequence > horizon:
+                found.append(head.sequence - horizon)
+            messages = 0 if head.count == END_OF_SESSION_COUNT else head.count
+            horizon = max(horizon, head.sequence + messages)
+        return found
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @with_exchange()
 async def test_lost_doubled_and_reordered_packets(venue: Venue, day: Path, clean: Books, seed: int) -> None:
     faults = Faults(drop=5, duplicate=5, reorder=5, seed=seed)
-    stats = await venue.replay(day, faults=faults)
+    line = KeptLine(venue)
+    stats = await venue.replay(day, line=line, faults=faults)
     assert min(faults.dropped, faults.duplicated, faults.reordered) > 5
     assert venue.books() == clean
     assert venue.view.counters() == {}
     assert stats.requests > 0
-    assert venue.count("recovered_messages", "feed") >= faults.dropped, "at least one a packet"
+    gaps = line.gaps()
+    assert venue.count("kernel_drops", "feed") == 0
+    assert venue.count("gaps", "feed") == len(gaps) > faults.dropped, "reordered packets open one too"
+    assert venue.count("recovered_messages", "feed") == sum(gaps)
     assert venue.count("duplicates", "feed") > 0
     assert venue.count("missing_messages", "feed") == venue.count("incomplete_books", "matcher") == 0
     venue.view.check_invariants()

@@ -113,3 +113,16 @@ def allocators(repeats: Repeats = 7, as_json: AsJson = False) -> None:
 
     before = conditions()
     show("allocators", bench_allocators(repeats), before, as_json)
+
+
+@app.command()
+def watched(as_json: AsJson = False) -> None:
+    """Compare the latency of orders while nobody watches with that while Prometheus and three pages do.
+
+    Both by turns in the same run, in blocks of two seconds. It counts as unnoticed if the p99 differs by less than the
+    blocks among each other.
+    """
+    from venue.bench.watched import bench_watched
+
+    before = conditions()
+    show("watched", bench_watched(), before, as_json)

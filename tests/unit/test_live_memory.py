@@ -244,17 +244,36 @@ def test_two_who_look_at_the_same_book_share_a_place(page: Page) -> None:
     assert first is second
     assert first is not None
     assert looking.wished() == [7]
-    looking.watches.end(first)
+    looking.watches.end(first, lingers=True)
     looking.now_ns += 2 * LINGER_NS
     looking.watches.tick()
     assert looking.wished() == [7]
-    looking.watches.end(first)
+    looking.watches.end(first, lingers=True)
     looking.watches.tick()
     assert looking.wished() == [7], "it lingers for those who poll"
     looking.now_ns += LINGER_NS
     looking.watches.tick()
     assert looking.wished() == []
     assert looking.memory.live.wishes[0] == 0, "nobody looks: the matching thread has nothing to do"
+
+
+def test_a_page_that_goes_leaves_no_work_behind_but_somebody_who_polls_is_waited_for(page: Page) -> None:
+    looking = Looking(create(page.path, 40))
+    polled, opened = looking.watches.begin(7), looking.watches.begin(8)
+    also_polled = looking.watches.begin(8)
+    assert polled is not None
+    assert opened is also_polled is not None
+    looking.watches.end(polled, lingers=True)
+    looking.watches.end(also_polled, lingers=True)
+    looking.watches.end(opened, lingers=False)
+    assert looking.wished() == [7, 8]
+    looking.now_ns += LINGER_NS
+    looking.watches.tick()
+    assert looking.memory.live.wishes[0] == 0
+    page_alone = looking.watches.begin(9)
+    assert page_alone is not None
+    looking.watches.end(page_alone, lingers=False)
+    assert looking.memory.live.wishes[0] == 0, "at once"
 
 
 def test_a_place_that_nobody_looks_at_is_given_to_another_the_longest_left_first(page: Page) -> None:
@@ -265,7 +284,7 @@ def test_a_place_that_nobody_looks_at_is_given_to_another_the_longest_left_first
         looking.now_ns += 1
         watch = watches[n]
         assert watch is not None
-        looking.watches.end(watch)
+        looking.watches.end(watch, lingers=True)
     taken = looking.watches.begin(30)
     assert taken is not None
     assert taken.place == 5

@@ -5,12 +5,12 @@ from typing import Any
 from commands import add, cancel, enter, execute
 from engine_under_test import Engine
 from exchange import sent
+from venue.engine import loop, showing
 from venue.engine import records as r
-from venue.engine import showing
 from venue.engine.books import Books
 from venue.engine.kernel import kernel
 from venue.engine.live_records import DEPTH_LEVELS, DEPTH_ORDERS, PLACES
-from venue.engine.showing import INTERVAL_NS, MAX_STEPS, NEVER, Showing
+from venue.engine.showing import INTERVAL_NS, MAX_STEPS, NEVER, NEXT_NS, Showing
 
 SERIAL = 1 << 16
 START_NS = 1_000_000_000_000
@@ -27,6 +27,11 @@ class Look:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.now_ns = START_NS
+        self.copies_by_itself(at_ns=NEVER)
+
+    def copies_by_itself(self, at_ns: int) -> None:
+        """When the matching thread looks at the wishes next; until then only :meth:`refresh` does."""
+        self.engine.matcher.showing.state[NEXT_NS] = at_ns
 
     def wish(self, *wishes: int) -> None:
         self.engine.live.wishes[1 : 1 + len(wishes)] = wishes
@@ -158,7 +163,17 @@ def test_an_endless_queue_does_not_hold_the_matching_thread_up() -> None:
 def test_the_matching_thread_looks_at_the_wishes_by_itself() -> None:
     look = Look(engine := Engine())
     look.wish(0)
-    sent(engine, add(1, "B", 5, 100))  # copied before the command is applied
-    sent(engine, add(2, "B", 5, 101))
+    look.copies_by_itself(at_ns=0)
+    sent(engine, add(1, "B", 5, 100))
     assert look.versions() == [2]
-    assert look.head()["bids"] == 0
+    assert look.head()["bids"] == 1, "after the command was applied, which need not wait for it"
+
+
+def test_a_thread_without_work_copies_one_book_at_a_time_and_looks_for_work_in_between() -> None:
+    look = Look(engine := Engine(instruments=3))
+    look.wish(0, 1, 2)
+    seen = []
+    for _ in range(3):
+        loop.run(engine.matcher, 1)
+        seen.append(look.versions(3))
+    assert seen == [[2, 0, 0], [2, 2, 0], [2, 2, 2]]

@@ -4,12 +4,12 @@ A real `venue serve` on loopback takes orders at a steady rate, in short blocks:
 scrapes every second while three pages have a book open each. Both sides come from the same run, so that what else
 happens on the machine meets both.
 
-The JSON object has, beside ``bench`` and ``conditions``: ``rate``, ``pages``, ``blocks`` (of each side),
+The JSON object has, beside ``bench`` and ``conditions``: ``rate``, ``pages``, ``blocks`` and ``orders`` (of each side),
 ``order_to_ack_us`` (the exchange's own histogram) and ``client_us`` (from when an order was due until its answer was
 read), each with ``alone`` and ``watched`` (``p50``, ``p99`` and ``p99.9`` of all blocks together), ``p99_difference``
 (a share), ``p99_difference_90`` (where it lies in nine of ten draws of the same blocks) and ``block_p99`` (a p99 of
-each block of each side); and what the watchers saw: ``watched_seconds``, ``scrapes``, ``updates_per_page_s``,
-``update_bytes`` and ``telemetry_cpu``, a share of one core.
+each block of each side); and what the watchers saw: ``watched_seconds``, ``scrapes``, ``scrape_bytes``,
+``updates_per_page_s``; and ``telemetry_cpu``, a share of one core.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def bench_watched(sizes: Sizes = Sizes()) -> Report:
         "rate": sizes.rate,
         "pages": sizes.pages,
         "blocks": sizes.blocks,
+        "orders": sum(len(block) for block in alone.latencies_ns),
         "order_to_ack_us": compare(alone.histograms, watched.histograms, of_histograms),
         "client_us": compare(alone.latencies_ns, watched.latencies_ns, of_samples),
     } | what_was_seen(seen, sizes, cpu_s)
@@ -199,14 +200,14 @@ def compare(alone: list[Int64s], watched: list[Int64s], percentile: Percentile) 
 
 def what_was_seen(seen: list[dict[str, float]], sizes: Sizes, cpu_s: float) -> dict[str, float]:
     seconds = sum(each["seconds"] for each in seen)
-    totals = {name: sum(each[name] for each in seen) for name in ("scrapes", "updates", "update_bytes")}
+    totals = {name: sum(each[name] for each in seen) for name in ("scrapes", "scraped_bytes", "updates")}
     if totals["scrapes"] < LEAST_SEEN * seconds or totals["updates"] < LEAST_SEEN * seconds * sizes.pages * UPDATES_A_S:
         raise BenchError(f"the watchers saw too little for {seconds:.0f} s, the machine is too busy: {totals}")
     return {
         "watched_seconds": seconds,
         "scrapes": totals["scrapes"],
+        "scrape_bytes": totals["scraped_bytes"] / max(1, totals["scrapes"]),
         "updates_per_page_s": totals["updates"] / seconds / sizes.pages,
-        "update_bytes": totals["update_bytes"] / max(1, totals["updates"]),
         "telemetry_cpu": cpu_s / seconds,
     }
 
@@ -240,8 +241,9 @@ def notes(figures: dict[str, Any], sizes: Sizes) -> list[str]:
         f"{sizes.rate:,} orders a second (an Enter and a Cancel each), {sizes.blocks} blocks of {sizes.block_s:g} s of "
         "each side. p50, p99 and p99.9 are of all blocks of a side together; of the blocks' own p99 the middle half is "
         "shown. The range of the difference is where it lies in nine of ten draws of the same blocks.",
-        f"Watched by {sizes.pages} pages, each with {figures['updates_per_page_s']:.1f} updates of "
-        f"{figures['update_bytes']:,.0f} bytes a second, and {figures['scrapes']:.0f} scrapes in "
-        f"{figures['watched_seconds']:.0f} s. The telemetry process used {figures['telemetry_cpu']:.1%} of a core. "
-        "Pages and Prometheus stand for other machines: their process gives way to everything else.",
+        f"Watched for {figures['watched_seconds']:.0f} s by {sizes.pages} pages, each with "
+        f"{figures['updates_per_page_s']:.1f} updates a second, and by {figures['scrapes']:.0f} scrapes of "
+        f"{figures['scrape_bytes']:,.0f} bytes. "
+        f"The telemetry process used {figures['telemetry_cpu']:.1%} of a core. Pages and Prometheus stand for other "
+        "machines: their process gives way to everything else.",
     ]

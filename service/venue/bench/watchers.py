@@ -4,7 +4,8 @@
 
 On standard input each line turns it on or off, the first one on; on standard output it answers each with one JSON line:
 ``{}`` once every page has its first book and the first scrape is in, and after the end what was seen (``Seen``). The
-pages stand for browsers on other machines, so the process runs at the lowest priority there is.
+scrapes that count come half a second later and then every second. The pages stand for browsers on other machines, so
+the process runs at the lowest priority there is.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ ACCEPT: Final = "application/openmetrics-text;version=1.0.0,text/plain;version=0
 
 @dataclass(slots=True)
 class Seen:
-    """What came in while it was on."""
+    """What came in from the first book on."""
 
     seconds: float = 0.0
     scrapes: int = 0
     scraped_bytes: int = 0
     updates: int = 0
     """WebSocket messages, over all pages."""
-    update_bytes: int = 0
 
 
 async def look(http: aiohttp.ClientSession, symbol: str, seen: Seen, first: asyncio.Event) -> None:
@@ -44,39 +44,45 @@ async def look(http: aiohttp.ClientSession, symbol: str, seen: Seen, first: asyn
         await socket.send_json({"symbol": symbol})
         async for message in socket:
             seen.updates += 1
-            seen.update_bytes += len(message.data)
             if not first.is_set() and "book" in json.loads(message.data):
                 first.set()
 
 
-async def scrape(http: aiohttp.ClientSession, seen: Seen, first: asyncio.Event) -> None:
+async def scrape(http: aiohttp.ClientSession, seen: Seen) -> None:
+    async with http.get("/metrics", headers={"Accept": ACCEPT}) as answer:
+        answer.raise_for_status()
+        seen.scraped_bytes += len(await answer.read())
+    seen.scrapes += 1
+
+
+async def scrape_on(http: aiohttp.ClientSession, seen: Seen) -> None:
+    due_s = time.monotonic() + SCRAPE_INTERVAL_S / 2
     while True:
-        async with http.get("/metrics", headers={"Accept": ACCEPT}) as answer:
-            answer.raise_for_status()
-            seen.scraped_bytes += len(await answer.read())
-        seen.scrapes += 1
-        first.set()
-        await asyncio.sleep(SCRAPE_INTERVAL_S)
+        await asyncio.sleep(due_s - time.monotonic())
+        await scrape(http, seen)
+        due_s += SCRAPE_INTERVAL_S
 
 
 async def watch(base: str, pages: int, off: asyncio.Event) -> Seen:
     """Watch until told otherwise; says ``{}`` when everything is there."""
     seen = Seen()
-    firsts = [asyncio.Event() for _ in range(pages + 1)]
+    firsts = [asyncio.Event() for _ in range(pages)]
     async with aiohttp.ClientSession(base) as http, asyncio.TaskGroup() as group:
-        tasks = [group.create_task(scrape(http, seen, firsts[0]))]
-        for number, first in enumerate(firsts[1:]):
-            tasks.append(group.create_task(look(http, SYMBOLS[number % len(SYMBOLS)], seen, first)))
+        tasks = [
+            group.create_task(look(http, SYMBOLS[number % len(SYMBOLS)], seen, first))
+            for number, first in enumerate(firsts)
+        ]
+        await scrape(http, Seen())
         for first in firsts:
             await first.wait()
+        tasks.append(group.create_task(scrape_on(http, seen)))
         tell({})
-        begun_s, before = time.monotonic(), asdict(seen)
+        begun_s, before = time.monotonic(), seen.updates
         await off.wait()
-        during = Seen(**{name: value - before[name] for name, value in asdict(seen).items()})
-        during.seconds = time.monotonic() - begun_s
+        seen.seconds, seen.updates = time.monotonic() - begun_s, seen.updates - before
         for task in tasks:
             task.cancel()
-    return during
+    return seen
 
 
 def tell(what: dict[str, float]) -> None:

@@ -209,7 +209,7 @@ def wait(m: Matcher, idle: int) -> int:
         return idle + 1
     note_gauges(m)
     more_in_ns = showing.settle_down(m.books, m.showing, m.out.scratch)
-    if ring.park(m.commands):
+    if more_in_ns > 0 and ring.park(m.commands):
         m.books.counters[0]["parks"] += 1
         system.sleep(m.wait[1], min(SLEEP_MS, 1 + more_in_ns // NS_A_MS), m.out.scratch)
         ring.unpark(m.commands)
@@ -236,7 +236,6 @@ def run(m: Matcher, rounds: int) -> None:
             continue
         idle = 0
         note_gauges(m)
-        showing.look_up(m.books, m.showing, scratch)
         feed_ingress_ns = 0
         for ahead in range(ready):
             if ahead + FAR < known:
@@ -256,6 +255,7 @@ def run(m: Matcher, rounds: int) -> None:
         ring.release(m.commands, ready)  # after the events: an empty ring means that all of them are out
         if feed_ingress_ns > 0:
             record(m.histograms[FEED_DATAGRAM_TO_BOOK], system.now_ns(scratch) - feed_ingress_ns)
+        showing.look_up(m.books, m.showing, scratch)
 
 
 def warm_up(m: Matcher) -> None:

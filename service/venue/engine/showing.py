@@ -1,7 +1,7 @@
 """Depth for those who look: copies of the books that somebody wishes to see, made by the matching thread.
 
 Nobody looking costs one load a turn. A book is copied at most 20 times a second, and only if something happened since;
-a busy thread copies at most one book a turn, an idle one all that are due.
+one book at a time, after what had come was matched and told, so that an order waits for one copy at most.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from venue.engine.live_records import DEPTH_LEVELS, DEPTH_ORDERS, PLACES, Live
 from venue.engine.records import BUY, RECORDED, SELL, Array
 
 INTERVAL_NS: Final = 50_000_000
-MAX_STEPS: Final = 4_096
-"""Orders and levels looked at in one copy: where own orders stand behind more, those are not listed."""
+MAX_STEPS: Final = 512
+"""Orders and levels looked at on one side in one copy: where own orders stand behind more, those are not listed.
+
+An order of a long queue that is in no cache costs up to 170 ns: with 4,096 of them one copy took 0.7 ms longer."""
 NEVER: Final = 1 << 62
 
 # words of Showing.state
@@ -167,7 +169,7 @@ def refresh(b: Books, s: Showing, now_ns: int, most: int) -> int:
 
 @verb
 def look_up(b: Books, s: Showing, scratch: Array) -> None:
-    """In the middle of work: copy one book, if somebody looks and one is due."""
+    """Between two turns of work: copy one book, if somebody looks and one is due."""
     if load_acquire(s.wishes, 0) == 0:
         return
     now_ns = system.now_ns(scratch)
@@ -178,10 +180,10 @@ def look_up(b: Books, s: Showing, scratch: Array) -> None:
 
 @verb
 def settle_down(b: Books, s: Showing, scratch: Array) -> int:
-    """With nothing to do: copy all that are due. Gives back in how many ns there is more, ``NEVER`` if not."""
+    """With nothing to do: copy one book that is due. Gives back in how many ns there is more, ``NEVER`` if not."""
     if load_acquire(s.wishes, 0) == 0:
         return NEVER
     now_ns = system.now_ns(scratch)
     s.state[NEXT_NS] = 0
-    soonest = refresh(b, s, now_ns, PLACES)
+    soonest = refresh(b, s, now_ns, 1)
     return NEVER if soonest == NEVER else max(soonest - now_ns, 0)

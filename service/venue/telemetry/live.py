@@ -39,11 +39,13 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hub:
-    """All sockets of one service. What several of them get is made once."""
+    """All sockets of one service. What several of them get is made once, and all of them at the same moment: the
+    process wakes up 20 times a second for any number of pages, and not at all for none."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.sockets: set[web.WebSocketResponse] = set()
+        self._beat: asyncio.Event | None = None
         self._stats = b""
         self._stats_at_s = float("-inf")
         self._books: dict[int, tuple[int, bytes]] = {}
@@ -78,6 +80,17 @@ class Hub:
         for socket in list(self.sockets):
             with contextlib.suppress(ConnectionError):
                 await socket.close(code=1001, message=b"the exchange stops")
+
+    async def beat(self) -> None:
+        """Until all clients send again, in ``INTERVAL_S`` at most."""
+        if self._beat is None:
+            self._beat = asyncio.Event()
+            asyncio.get_running_loop().call_later(INTERVAL_S, self._strike, self._beat)
+        await self._beat.wait()
+
+    def _strike(self, beat: asyncio.Event) -> None:
+        self._beat = None
+        beat.set()
 
     def stats(self) -> orjson.Fragment:
         """The figures, at most ``STATS_INTERVAL_S`` old."""
@@ -149,7 +162,7 @@ class Client:
     def leave(self) -> None:
         """Look at nothing any more."""
         if self._watch is not None:
-            self._hub.service.unwatch(self._watch)
+            self._hub.service.unwatch(self._watch, lingers=False)
         self._watch, self._symbol = None, ""
 
     async def send(self) -> None:
@@ -159,7 +172,7 @@ class Client:
                 update = self._update()
                 if update is not None:
                     await self._socket.send_str(orjson.dumps(update).decode())
-                await asyncio.sleep(INTERVAL_S)
+                await self._hub.beat()
         except ConnectionError:
             pass
         except Exception:

@@ -1,7 +1,7 @@
 """The telemetry process: an HTTP server over a counters page that it maps read-only.
 
-It lives as long as the page's owner, or until SIGTERM. It leaves SIGINT to the owner, and gives way to it when the
-processor is short.
+It lives as long as the page's owner, or until SIGTERM. It leaves SIGINT to the owner, and gives way to it
+(:mod:`venue.telemetry.giving_way`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from prometheus_client.exposition import choose_encoder
 
 from venue.telemetry import api, live, openapi, web_files
 from venue.telemetry.collector import make_registry
+from venue.telemetry.giving_way import GivingWay
 from venue.telemetry.launcher import TOKEN_HASH
 from venue.telemetry.operator import Operator
 from venue.telemetry.page import Page, State, open_read_only
 from venue.telemetry.service import Service
 
-NICENESS: Final = 5
 TICK_S: Final = 1.0
 HEARTBEAT_LIMIT_S: Final = 5.0
 CONNECTIONS: Final = 2 * live.MAX_SOCKETS
@@ -92,6 +92,7 @@ async def _harden(_: web.Request, response: web.StreamResponse) -> None:
 async def serve(page: Page, listening_socket: socket.socket, operator_token_hash: str = "") -> None:
     """Answer on a listening socket until SIGTERM or until the page's owner is gone."""
     loop = asyncio.get_running_loop()
+    priority = GivingWay()
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     app, tick = make_app(page, operator_token_hash)
@@ -103,6 +104,7 @@ async def serve(page: Page, listening_socket: socket.socket, operator_token_hash
     accepting = asyncio.create_task(_accept(http, listening_socket))
     try:
         while not stop.is_set() and page.owner_alive():
+            priority.tick(loop.time(), TICK_S)
             tick()
             await _wait(stop.wait, TICK_S)
     finally:
@@ -143,7 +145,6 @@ def run(page_path: Path, descriptor: int) -> None:
     Raises PageError if the page cannot be read, and OSError if the descriptor is no socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(NICENESS)
     page = open_read_only(page_path)
     with socket.socket(fileno=descriptor) as listening_socket:
         listening_socket.setblocking(False)

@@ -66,9 +66,9 @@ class Service:
             raise ApiError(503, "too many books are looked at; try again later")
         return watch
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: Watch, *, lingers: bool) -> None:
         if self._watches is not None:
-            self._watches.end(watch)
+            self._watches.end(watch, lingers=lingers)
 
     async def book(self, symbol: str, depth: int) -> answers.Book:
         """A book as it was at most 50 ms ago. ApiError if the exchange does not show it."""
@@ -81,7 +81,7 @@ class Service:
                 await asyncio.sleep(POLL_S)
             return book
         finally:
-            self.unwatch(watch)
+            self.unwatch(watch, lingers=True)
 
 
 def respond(answer: Any, status: int = 200) -> web.Response:

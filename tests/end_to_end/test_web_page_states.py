@@ -77,6 +77,27 @@ def test_prices_finer_than_a_cent_show_all_their_digits(see: See) -> None:
     see(MockVenue(still=True), story, at="#SIRI")
 
 
+def test_trades_of_two_clocks_stand_in_the_order_in_which_they_happened_and_the_page_says_so(see: See) -> None:
+    venue = MockVenue(still=True)
+    venue.books["AAPL"].exchange_ahead_ns = 4 * 3_600_000_000_000
+    venue.advance(200)
+
+    async def story(seen: Visit) -> None:
+        await seen.until_shown("#trades-clocks")
+        titles = await seen.page.locator("#trades td:first-child").evaluate_all("cells => cells.map(c => c.title)")
+        times = await seen.texts("#trades td:first-child")
+        numbers = [int(re.findall(r"[\d,]+", title)[0].replace(",", "")) for title in titles]
+        assert numbers == list(range(max(numbers), max(numbers) - 50, -1))
+        clocks = {title.rpartition("the ")[2]: time[:2] for title, time in zip(titles, times, strict=True)}
+        assert clocks == {"exchange's clock": "14", "feed's clock": "10"}
+        await seen.page.evaluate("location.hash = 'MSFT'")  # whose clocks are the same
+        await seen.until("#book-symbol", "MSFT")
+        await seen.until_shown("#trades tr.own")
+        assert not await seen.page.locator("#trades-clocks").is_visible()
+
+    see(venue, story)
+
+
 def test_trades_name_the_clients_in_them_newest_first(see: See) -> None:
     venue = MockVenue(still=True)
     venue.advance(200)

@@ -124,8 +124,11 @@ class Party(Answer, frozen=True, kw_only=True):
 
 class Trade(Answer, frozen=True, kw_only=True):
     number: int
-    """Counts all trades of its matching thread since the start, recorded ones included."""
+    """Counts all trades of its matching thread since the start, recorded ones included: the order in which they
+    happened."""
     time_ns: int
+    """That of the taker: by the exchange's clock if it is a client's order, else by the feed's. In a replay the two are
+    hours apart, so sort by number."""
     symbol: str
     price: Price
     ticks: int

@@ -264,7 +264,7 @@ class Engine(BooksView):
         ring.publish(self.commands, 1, 0)
         loop.run(self.matcher, 1)
         count = ring.available(self.events)
-        told = [_event(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
+        told = [event_of(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
         ring.release(self.events, count)
         return told
 
@@ -329,6 +329,6 @@ def _print(row: Any) -> Print:
     )
 
 
-def _event(record: Any) -> Event:
+def event_of(record: Any) -> Event:
     used = USED[int(record["kind"])]
     return Event(**{name: int(record[name]) for name in Event._fields if name in used})

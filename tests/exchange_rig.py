@@ -74,7 +74,7 @@ class Venue:
 
     def __init__(self, folder: Path, sections: dict[str, Any]) -> None:
         """Everything is connected, nothing runs. The request server of `replay` is there before the feed's sockets."""
-        self._matching: threading.Thread | None = None
+        self._matching: list[threading.Thread] = []
         self._stopped = False
         self._replays = 0
         self._told = 0
@@ -91,7 +91,9 @@ class Venue:
             self.config = config.parse({"accounts": accounts(), **table, **sections})
             self.sockets = opened.enter_context(contextlib.closing(app.open_sockets(self.config)))
             names = [account.username for account in self.config.accounts]
-            self.page = pages.create(mode=self.config.engine.mode, accounts=names, folder=folder)
+            self.page = pages.create(
+                mode=self.config.engine.mode, accounts=names, shards=self.config.engine.shards, folder=folder
+            )
             opened.callback(self.page.remove)
             self._assemble()
             self.closing = opened.pop_all()
@@ -100,31 +102,33 @@ class Venue:
     def _assemble(self) -> None:
         self.exchange = app.assemble(self.config, self.page)
         app.compile_kernels(self.exchange)
-        self.feed, self.gateway, self.matcher = self.exchange.feed, self.exchange.gateway, self.exchange.matcher
+        self.feed, self.gateway, self.matchers = self.exchange.feed, self.exchange.gateway, self.exchange.matchers
         self.instruments = self.exchange.instruments
-        self.view = BooksView(self.matcher.books, app.MODES[self.config.engine.mode])
+        mode = app.MODES[self.config.engine.mode]
+        self.views = [BooksView(matcher.books, mode) for matcher in self.matchers]
+        self.view = self.views[0]
+        """Of the first matching thread."""
         self.port: int = self.sockets.orders.getsockname()[1]
 
     # --- life -----------------------------------------------------------------------------------------------------
 
     def start_matching(self) -> None:
-        if self._matching is None:
-            self._matching = app.start_matching(self.matcher)
+        if not self._matching:
+            self._matching = [app.start_matching(matcher) for matcher in self.matchers]
 
     async def stop(self) -> None:
         """As the service stops; once is enough."""
         if not self._stopped:
             self._stopped = True
             self.start_matching()
-            assert self._matching is not None
             await app.stop(self.exchange, self._matching)
-            assert not self._matching.is_alive()
+            assert not any(thread.is_alive() for thread in self._matching)
 
     def close(self) -> None:
         self.closing.close()
         link = self.exchange.link
-        os.close(link.command_wake)
-        os.close(link.event_wake)
+        for descriptor in {link.command_wake, link.event_wake, *(int(m.wait[1]) for m in self.matchers)}:
+            os.close(descriptor)
 
     # --- waiting --------------------------------------------------------------------------------------------------
 
@@ -144,8 +148,9 @@ class Venue:
         await self.until_applied()
 
     async def until_applied(self) -> None:
-        """Until every command on the ring has been applied."""
-        await self.until(lambda: ring.depth(self.matcher.commands) == 0)
+        """Until every command on the rings has been applied."""
+        rings = [self.exchange.link.commands, *(matcher.commands for matcher in self.matchers)]
+        await self.until(lambda: not any(ring.depth(one) for one in rings))
 
     # --- figures --------------------------------------------------------------------------------------------------
 
@@ -159,11 +164,14 @@ class Venue:
 
     def book(self, symbol: str = "AAPL") -> tuple[Levels, Levels]:
         """Bids and asks: (price, its queue of (reference, open shares, is an own order)). For a matcher at rest."""
-        return self.view.book(self.instruments.index(symbol))
+        return self._book(self.instruments.index(symbol))
+
+    def _book(self, instrument: int) -> tuple[Levels, Levels]:
+        return self.views[instrument % len(self.views)].book(instrument)
 
     def books(self) -> dict[str, tuple[Levels, Levels]]:
         """Every book by symbol, each order in its place. For a matcher at rest."""
-        return {self.instruments.symbol(number): self.view.book(number) for number in range(self.instruments.count)}
+        return {self.instruments.symbol(number): self._book(number) for number in range(self.instruments.count)}
 
     def stream(self, username: str = "ALPHA") -> bytes:
         """All that an account was ever sent, as it goes out on the wire."""

@@ -3,7 +3,8 @@
 One process, two threads. The loop thread (uvloop) has all sockets: orders come in through the gateway, the recorded
 day through the feed, and both write commands to one ring. The matching thread takes them off, keeps the books, and
 writes events to the other ring, which the gateway turns into answers. What both count lies in a page of shared
-memory, which a second process serves to Prometheus and to people.
+memory, which a second process serves to Prometheus and to people. With ``engine.shards`` there are several matching
+threads, each with books and rings of its own, and the loop thread moves commands and events between them and the two.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import functools
 import gc
 import json
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -33,16 +35,18 @@ import uvloop
 from venue import config as configuration
 from venue.compiling import compile_kernels
 from venue.config import Config, ConfigError
-from venue.engine import books, events, loop, records, ring, system
+from venue.engine import books, events, loop, records, ring, sharding, system
 from venue.engine.link import Link
+from venue.engine.live_records import Live
 from venue.feed import Feed
 from venue.feed_clock import FeedClock
 from venue.feed_sockets import FeedSockets, open_feed_sockets
 from venue.gateway import Gateway
 from venue.instruments import Instruments
 from venue.operator_mailbox import OperatorMailbox
+from venue.shards import Shards
 from venue.telemetry import launch, live_memory
-from venue.telemetry.page import Page, State
+from venue.telemetry.page import Page, Shard, State
 from venue.telemetry.page import create as create_page
 
 log = logging.getLogger("venue.app")
@@ -141,7 +145,10 @@ class Exchange:
     page: Page
     link: Link
     instruments: Instruments
-    matcher: loop.Matcher
+    matchers: tuple[loop.Matcher, ...]
+    """Each in a thread of its own."""
+    shards: Shards | None
+    """If there are several of them."""
     gateway: Gateway
     feed: Feed | None
     operator: OperatorMailbox
@@ -160,8 +167,13 @@ def serve(config: Config) -> int:
         if config.has_feed and config.feed.exposed:
             fields = {"hosts": config.feed.exposed, "hint": "let a firewall pass only its sender to the feed's port"}
             log.warning("the feed can be reached from outside, and takes packets from anybody", extra=fields)
+        cores, shards = len(os.sched_getaffinity(0)), config.engine.shards
+        if shards > 1 and shards > cores - 1:
+            hint = "each matching thread wants a core of its own, and the loop thread another one"
+            log.warning("more shards than cores", extra={"shards": shards, "cores": cores, "hint": hint})
         with stops_held_back():  # a page that nobody removes would stay in memory
-            page = create_page(mode=config.engine.mode, accounts=[account.username for account in config.accounts])
+            names = [account.username for account in config.accounts]
+            page = create_page(mode=config.engine.mode, accounts=names, shards=shards)
             closing.callback(page.remove)
             telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
             closing.callback(telemetry.stop)
@@ -250,34 +262,53 @@ def assemble(config: Config, page: Page) -> Exchange:
 def connect(config: Config, page: Page) -> Exchange:
     """All parts. MemoryError or OSError if there is not the memory for them."""
     engine = config.engine
-    commands = ring.create(engine.command_ring, records.COMMAND)
-    answers = ring.create(engine.event_ring, records.EVENT)
-    page.matcher["command_ring_capacity"] = engine.command_ring
-    page.matcher["event_ring_capacity"] = engine.event_ring
-    command_wake, event_wake = system.wake_descriptor(), system.wake_descriptor()
-    set_limits(page.exposures, config.accounts)
-    memory = live_memory.create(page.path, engine.instruments)
-    state = books.create(
-        instruments=engine.instruments,
-        accounts=page.exposures[: len(config.accounts)],
-        orders=engine.orders,
-        levels=engine.levels,
-        user_refs=engine.orders_per_account,
-        mode=MODES[engine.mode],
-        counters=page.matcher,
-        live=memory.live,
+    for shard in page.shards:
+        set_limits(shard.exposures, config.accounts)
+    memory = live_memory.create(page.path, engine.instruments, engine.shards)
+    link = Link(
+        ring.create(engine.command_ring, records.COMMAND),
+        ring.create(engine.event_ring, records.EVENT),
+        system.wake_descriptor(),
+        system.wake_descriptor(),
     )
-    outbox = events.create_outbox(answers, event_wake)
-    matcher = loop.create(state, outbox, commands, page.histograms, WAITS[engine.wait], command_wake, memory.live)
+    shards = None
+    if engine.shards > 1:
+        accounts, user_refs = page.exposures[: len(config.accounts)], engine.orders_per_account
+        shards = Shards(link, engine.shards, accounts, user_refs=user_refs, capacities=engine.shard_rings)
+    links = [link] if shards is None else shards.links
+    matchers = tuple(
+        make_matcher(config, number, *parts) for number, parts in enumerate(zip(links, page.shards, memory.shards))
+    )
     instruments = Instruments(engine.instruments, (memory.symbols, memory.count))
     for symbol in config.instruments.symbols:
         instruments.add(symbol)
-    link = Link(commands, answers, command_wake, event_wake)
     offset_ns = market_offset_ns()
     gateway = Gateway(link, page, instruments, config.accounts, config.orders, offset_ns)
     feed = Feed(link, page, instruments, config.feed, offset_ns) if config.has_feed else None
     operator = OperatorMailbox(page, memory.requests, gateway)
-    return Exchange(page, link, instruments, matcher, gateway, feed, operator, offset_ns)
+    return Exchange(page, link, instruments, matchers, shards, gateway, feed, operator, offset_ns)
+
+
+def make_matcher(config: Config, number: int, link: Link, sections: Shard, live: Live) -> loop.Matcher:
+    """One matching thread's part: ``link`` are its ends, ``sections`` and ``live`` what it writes of itself."""
+    engine = config.engine
+    sections.matcher["command_ring_capacity"] = len(link.commands.records)
+    sections.matcher["event_ring_capacity"] = len(link.events.records)
+    state = books.create(
+        instruments=engine.instruments,
+        accounts=sections.exposures[: len(config.accounts)],
+        orders=engine.orders,
+        levels=engine.levels,
+        user_refs=engine.orders_per_account,
+        mode=MODES[engine.mode],
+        counters=sections.matcher,
+        live=live,
+    )
+    outbox = events.create_outbox(link.events, link.event_wake)
+    if engine.shards > 1:
+        sharding.number_apart(state, outbox, number)
+    waiting = WAITS[engine.wait]
+    return loop.create(state, outbox, link.commands, sections.histograms, waiting, link.command_wake, live)
 
 
 def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...]) -> None:
@@ -294,7 +325,7 @@ def set_limits(rows: records.Array, accounts: tuple[configuration.Account, ...])
 
 
 async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int:
-    """Start both threads, say so, and stop in order when a signal comes. Gives back the exit code."""
+    """Start all threads, say so, and stop in order when a signal comes. Gives back the exit code."""
     stopping = asyncio.Event()
     failures: list[dict[str, Any]] = []
     running = asyncio.get_running_loop()
@@ -312,7 +343,7 @@ async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int
             running.call_exception_handler({"message": "the beat ended", "exception": beating.exception()})
 
     running.set_exception_handler(fail)
-    matching = start_matching(exchange.matcher)
+    matching = [start_matching(matcher) for matcher in exchange.matchers]
     await open_doors(exchange, sockets)
     beating = asyncio.create_task(beat(exchange, telemetry, matching))
     beating.add_done_callback(beat_ended)
@@ -329,7 +360,7 @@ async def run(exchange: Exchange, sockets: Sockets, telemetry: Telemetry) -> int
 
 
 def start_matching(matcher: loop.Matcher) -> threading.Thread:
-    """The matching thread, which runs until :func:`stop`."""
+    """A matching thread, which runs until :func:`stop`."""
     matching = threading.Thread(target=loop.run, args=(matcher, -1), name="matching", daemon=True)
     matching.start()
     return matching
@@ -337,6 +368,8 @@ def start_matching(matcher: loop.Matcher) -> threading.Thread:
 
 async def open_doors(exchange: Exchange, sockets: Sockets) -> None:
     """Begin the day of every account, and take orders and market data from now on."""
+    if exchange.shards is not None:
+        exchange.shards.start(exchange.gateway.handle_events)
     exchange.gateway.start_day()
     await exchange.gateway.start(sockets.orders)
     if exchange.feed is not None and sockets.feed is not None:
@@ -349,15 +382,15 @@ def announce(addresses: dict[str, str]) -> None:
     log.info("ready", extra=addresses)
 
 
-async def beat(exchange: Exchange, telemetry: Telemetry, matching: threading.Thread) -> None:
-    """Show in the counters page that both threads run, do what the operator asks, see to it that somebody serves.
+async def beat(exchange: Exchange, telemetry: Telemetry, matching: list[threading.Thread]) -> None:
+    """Show in the counters page that all threads run, do what the operator asks, see to it that somebody serves.
 
-    RuntimeError if the matching thread has ended.
+    RuntimeError if a matching thread has ended.
     """
     feed_clock = FeedClock(exchange.page)
     while True:
-        if not matching.is_alive():
-            raise RuntimeError("the matching thread has ended")
+        if not all(thread.is_alive() for thread in matching):
+            raise RuntimeError("a matching thread has ended")
         exchange.page.beat()
         feed_clock.update(time.monotonic_ns() + exchange.market_offset_ns)
         exchange.operator.poll()
@@ -365,24 +398,31 @@ async def beat(exchange: Exchange, telemetry: Telemetry, matching: threading.Thr
         await asyncio.sleep(BEAT_S)
 
 
-async def stop(exchange: Exchange, matching: threading.Thread) -> None:
+async def stop(exchange: Exchange, matching: list[threading.Thread]) -> None:
     """No more market data, the end of the day to every account, then the threads."""
     if exchange.feed is not None:
         exchange.feed.stop()
     exchange.gateway.end_day()
-    await settle(exchange.gateway, exchange.link.commands)
+    await settle(exchange)
     await exchange.gateway.stop()
-    events.stop(exchange.matcher.out)
-    system.wake(exchange.link.command_wake, np.zeros(2, np.int64))
-    matching.join(JOIN_S)
-    if matching.is_alive():
-        log.error("the matching thread did not stop")
+    if exchange.shards is not None:
+        exchange.shards.stop()
+    for matcher in exchange.matchers:
+        events.stop(matcher.out)
+        system.wake(int(matcher.wait[1]), np.zeros(2, np.int64))
+    deadline = time.monotonic() + JOIN_S
+    for thread in matching:
+        thread.join(max(deadline - time.monotonic(), 0.0))
+        if thread.is_alive():
+            log.error("a matching thread did not stop")
 
 
-async def settle(gateway: Gateway, commands: ring.Ring) -> None:
+async def settle(exchange: Exchange) -> None:
     """Wait until every command, also one that waits for room, has been applied and its events are out."""
+    commands = [exchange.link.commands, *(matcher.commands for matcher in exchange.matchers)]
+    merged = [matcher.out.events for matcher in exchange.matchers] if exchange.shards is not None else []
     deadline = time.monotonic() + LAST_EVENTS_S
-    while gateway.service_waits or ring.depth(commands) > 0:
+    while exchange.gateway.service_waits or any(ring.depth(one) > 0 for one in [*commands, *merged]):
         if time.monotonic() > deadline:
             return
         await asyncio.sleep(0.001)

@@ -29,7 +29,9 @@ def compile_kernels(exchange: Exchange) -> None:
     """Have every kernel ready. Takes well under a second from the cache."""
     begun = time.monotonic()
     with help_for_first_start():
-        loop.warm_up(exchange.matcher)
+        loop.warm_up(exchange.matchers[0])
+        if exchange.shards is not None:
+            exchange.shards.warm_up()
         exchange.gateway.warm_up()
         if exchange.feed is not None:
             exchange.feed.warm_up()
@@ -38,7 +40,7 @@ def compile_kernels(exchange: Exchange) -> None:
 
 def compile_from_the_end(exchange: Exchange) -> None:
     """What :func:`compile_kernels` comes to last: orders in the matching thread, then the codecs of both ports."""
-    matcher = exchange.matcher
+    matcher = exchange.matchers[0]
     for step in (orders.enter, orders.replace, orders.cancel, orders.modify):
         kernel.compile_for(step, matcher.books, matcher.out, matcher.commands.records[0])
     if exchange.feed is not None:

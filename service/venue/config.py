@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from venue import passwords
-from venue.engine.counters import ACCOUNTS
+from venue.engine.counters import ACCOUNTS, SHARDS
 
 TICKS_A_DOLLAR: Final = 10_000
 
@@ -35,7 +35,7 @@ Wait = Literal["adaptive", "spin", "park"]
 
 
 STORE_BYTES_A_RECORD: Final = 768
-"""Of both rings: so much of an account's session store. When two thirds of it are used, all its orders are canceled,
+"""Of all rings: so much of an account's session store. When two thirds of it are used, all its orders are canceled,
 and what is in the rings then comes on top. An order is Accepted with 67 bytes and Canceled with 21: C bytes of which
 two thirds are Accepted orders need 2/3 C × 21/67 for the end, 0.124 C of the last third are left for the rings, and
 67 + 21 bytes a record are at most that if C is 708 bytes a record or more."""
@@ -63,7 +63,8 @@ class Orders(_Section, frozen=True, kw_only=True):
     """A client that has not taken this much of what was written for it is cut off."""
     max_store_bytes: Annotated[int, Meta(ge=65_536, le=1 << 40)] = 1 << 30
     """Everything ever sent to all accounts of the session, in equal shares, kept so that they can resume. At least
-    768 for every account and record of engine.command_ring and event_ring; memory is taken only when it is used."""
+    768 for every account and record of engine.command_ring and event_ring, and an eighth more for each of several
+    engine.shards; memory is taken only when it is used."""
 
 
 class Feed(_Section, frozen=True, kw_only=True):
@@ -105,24 +106,43 @@ class Http(_Section, frozen=True, kw_only=True):
     Another address than loopback needs one."""
 
 
+SMALLEST_RING: Final = 64
+
+
 class Engine(_Section, frozen=True, kw_only=True):
-    """The matching thread. Capacities are fixed at start; memory is touched only when it is used."""
+    """The matching threads. Capacities are fixed at start; memory is touched only when it is used."""
 
     mode: Mode = "consume"
     """match: live orders only, no feed; consume: what own orders took of the recorded ones stays taken; passive: own
     fills leave the recorded orders untouched."""
     wait: Wait = "adaptive"
     """For work: spin and then park, always spin (a core of its own), or park at once."""
+    shards: Annotated[int, Meta(ge=1, le=SHARDS)] = 1
+    """Matching threads; instrument number n, counted from 0 in the order in which they become known, belongs to thread
+    n modulo shards. Each wants a core of its own beside the loop thread's."""
     orders: Slots = 1 << 21
-    """Live at the same time, recorded and own; the busiest day of all of Nasdaq has 1.92 million."""
+    """Live at the same time in each matching thread, recorded and own; the busiest day of all of Nasdaq has 1.92
+    million."""
     levels: Slots = 1 << 20
     instruments: Annotated[int, Meta(ge=1, le=65_534)] = 12_000
     orders_per_account: Annotated[int, Meta(ge=64, le=1 << 30)] = 1 << 20
     """Spread of the UserRefNums of an account's live orders; a power of two."""
-    command_ring: Annotated[int, Meta(ge=64, le=1 << 26)] = 1 << 16
+    command_ring: Annotated[int, Meta(ge=SMALLEST_RING, le=1 << 26)] = 1 << 16
     """Records of 64 bytes; a power of two."""
-    event_ring: Annotated[int, Meta(ge=64, le=1 << 26)] = 1 << 16
+    event_ring: Annotated[int, Meta(ge=SMALLEST_RING, le=1 << 26)] = 1 << 16
     """Records of 128 bytes; a power of two."""
+
+    @property
+    def shard_rings(self) -> tuple[int, int]:
+        """Records of the two rings that each of several matching threads has besides: an eighth, as an order should
+        find few commands of the feed before it (:mod:`venue.feed`)."""
+        return max(self.command_ring // 8, SMALLEST_RING), max(self.event_ring // 8, SMALLEST_RING)
+
+    @property
+    def ring_records(self) -> int:
+        """Of all rings."""
+        own = self.shards * sum(self.shard_rings) if self.shards > 1 else 0
+        return self.command_ring + self.event_ring + own
 
 
 class Instruments(_Section, frozen=True, kw_only=True):
@@ -340,6 +360,8 @@ def _check_engine(config: Config) -> None:
     for key in ("orders_per_account", "command_ring", "event_ring"):
         value = getattr(engine, key)
         _require(value & (value - 1) == 0, f"engine.{key}", "a power of two", value)
+    if engine.shards > engine.instruments:
+        raise ConfigError(f"engine.shards: {engine.shards} are more than engine.instruments, {engine.instruments}")
     symbols = config.instruments.symbols
     for symbol in symbols:
         good = re.fullmatch(r"[!-~]{1,8}", symbol) is not None
@@ -367,11 +389,12 @@ def _check_accounts(accounts: Sequence[Account]) -> None:
 
 def _check_store(config: Config) -> None:
     accounts = len(config.accounts)
-    needed = accounts * (config.engine.command_ring + config.engine.event_ring) * STORE_BYTES_A_RECORD
+    needed = accounts * config.engine.ring_records * STORE_BYTES_A_RECORD
     if config.orders.max_store_bytes < needed:
+        fewer = " or fewer engine.shards" if config.engine.shards > 1 else ""
         raise ConfigError(
             f"orders.max_store_bytes: {config.orders.max_store_bytes} is too little for {accounts} accounts and what "
-            f"is in the rings: at least {needed}, or a smaller engine.command_ring and event_ring"
+            f"is in the rings: at least {needed}, or a smaller engine.command_ring and event_ring{fewer}"
         )
 
 

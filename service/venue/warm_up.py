@@ -20,8 +20,8 @@ from venue.config import Config, Engine, check
 from venue.engine import kernel
 from venue.telemetry.page import create as create_page
 
-SMALL = Engine(orders=64, levels=64, instruments=8, orders_per_account=64, command_ring=64, event_ring=64)
-"""Kernels do not depend on capacities."""
+SMALL = Engine(shards=2, orders=64, levels=64, instruments=8, orders_per_account=64, command_ring=64, event_ring=64)
+"""Kernels do not depend on capacities, nor on how many matching threads there are if there are several."""
 
 
 @contextlib.contextmanager
@@ -30,7 +30,9 @@ def spare_exchange() -> Iterator[Exchange]:
     config = msgspec.structs.replace(Config(), engine=SMALL)
     check(config)
     with tempfile.TemporaryDirectory(prefix="venue-") as folder:
-        page = create_page(mode=config.engine.mode, accounts=[], folder=Path(folder) / "pages")
+        page = create_page(
+            mode=config.engine.mode, accounts=[], shards=config.engine.shards, folder=Path(folder) / "pages"
+        )
         yield assemble(config, page)
 
 

@@ -121,7 +121,7 @@ def test_a_telemetry_process_that_cannot_be_started_is_tried_again(
 # --- the beat -----------------------------------------------------------------------------------------------------
 
 
-def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, page: Page, matching: threading.Thread, **parts: Any) -> int:
+def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, page: Page, *matching: threading.Thread, **parts: Any) -> int:
     """The exit code of an exchange without sockets and books; `parts` are called with every beat."""
 
     async def nothing(*_: object) -> None:
@@ -130,12 +130,12 @@ def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, page: Page, matching: thr
     def quiet(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(app, "start_matching", lambda _: matching)
+    monkeypatch.setattr(app, "start_matching", lambda thread: thread)
     monkeypatch.setattr(app, "open_doors", nothing)
     monkeypatch.setattr(app, "stop", nothing)
     telemetry: Any = SimpleNamespace(keep_running=parts.get("keep_running", quiet))
     operator = SimpleNamespace(poll=parts.get("poll", quiet))
-    exchange: Any = SimpleNamespace(page=page, matcher=None, operator=operator, market_offset_ns=0)
+    exchange: Any = SimpleNamespace(page=page, matchers=matching, operator=operator, market_offset_ns=0)
     sockets: Any = SimpleNamespace(addresses={})
 
     async def story() -> int:
@@ -169,8 +169,8 @@ def test_an_exchange_whose_matching_thread_has_ended_stops(
     ended = threading.Thread(target=int)
     ended.start()
     ended.join()
-    assert run_until_it_ends(monkeypatch, page, ended) == 1
-    assert "the matching thread has ended" in caplog.text
+    assert run_until_it_ends(monkeypatch, page, threading.current_thread(), ended) == 1
+    assert "a matching thread has ended" in caplog.text
 
 
 def test_a_stop_by_a_signal_is_no_failure(monkeypatch: pytest.MonkeyPatch, page: Page) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 from venue.engine import ring, system
 from venue.engine.atomics import cpu_relax, load_acquire, store_release
 from venue.engine.kernel import kernel, verb
-from venue.engine.records import EVENT, Array
+from venue.engine.records import EVENT, Array, aligned
 from venue.engine.ring import Ring
 
 # words of Outbox.state
 PENDING: Final = 0  # events written and not yet published
+SHARDED: Final = 1  # 1: one of several matching threads, whose events are merged
 STOP: Final = 16  # on a cache line of its own: set by another thread, the matching thread then ends
 
 
@@ -27,8 +28,9 @@ class Outbox(NamedTuple):
 
 
 def create_outbox(events: Ring, wake_descriptor: int = -1) -> Outbox:
-    """An outbox that writes to ``events``."""
-    return Outbox(events, np.zeros(32, np.int64), np.zeros(2, np.int64), np.array([wake_descriptor], np.int64))
+    """An outbox that writes to ``events``. No other matching thread's lies on its cache lines."""
+    words = np.dtype("<i8")
+    return Outbox(events, aligned(32, words), aligned(2, words), np.array([wake_descriptor], np.int64))
 
 
 @kernel

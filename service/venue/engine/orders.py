@@ -22,7 +22,7 @@ from venue.engine.books import (
     reduce,
     user_ref_place,
 )
-from venue.engine.events import Outbox, emit
+from venue.engine.events import SHARDED, Outbox, emit
 from venue.engine.kernel import part, verb
 from venue.engine.match import NO_LIMIT, available_to, meets, reaches_further, take
 from venue.engine.records import (
@@ -36,6 +36,7 @@ from venue.engine.records import (
     REPLACED,
     SELL,
     SYSTEM_EVENT,
+    UNTAKEN,
     Array,
 )
 from venue.engine.reports import BY_SELF_MATCH, cancel_event, describe, reject, settle
@@ -90,14 +91,14 @@ def work(b: Books, out: Outbox, slot: int, price: int, minimum: int, time_ns: in
             b.counters[0]["self_matches_prevented"] += 1
         elif market and enough and reaches_further(b, instrument, side, limit):
             reason = BY_COLLAR
-        cancel_event(b, out, account, user_ref, left, reason, time_ns, 0)
+        cancel_event(b, out, account, user_ref, left, 0, reason, time_ns, 0)
         free_order(b, slot)
     elif join(b, slot):
         b.user_refs[user_ref_place(b, account, user_ref)] = slot
         expose(b, account, instrument, side, price, left, 1)
     else:
         b.counters[0]["capacity_rejects"] += 1
-        cancel_event(b, out, account, user_ref, left, BY_SYSTEM, time_ns, 0)
+        cancel_event(b, out, account, user_ref, left, 0, BY_SYSTEM, time_ns, 0)
         free_order(b, slot)
 
 
@@ -139,10 +140,11 @@ def enter(b: Books, out: Outbox, command: Array) -> None:
         if b.user_refs[user_ref_place(b, account, user_ref)] == 0:
             slot = new_order(b)
         if slot == 0:
-            b.counters[0]["capacity_rejects"] += 1
             reason = risk.CAPACITY
     if reason != PASSED:
-        reject(b, out, command, reason)
+        if reason == risk.CAPACITY:
+            b.counters[0]["capacity_rejects"] += 1
+        reject(b, out, command, reason, 0)
         return
     order = b.orders[slot]
     order["reference"] = next_reference(b)
@@ -176,11 +178,28 @@ def sell_kind_allowed(now: int, wanted: int) -> bool:
 
 
 @verb
+def of_account(reason: int) -> bool:
+    """True for what only the router of several matching threads finds (:mod:`venue.engine.routing`), a limit of the
+    whole account: no fault in a Replace's details."""
+    return reason == risk.RATE or reason == risk.CAPACITY
+
+
+@part
+def untaken(b: Books, out: Outbox, command: Array) -> None:
+    """Of several matching threads: say that a Replace has not used its number up. Number 0: nobody waits to know."""
+    outlined()
+    number = int(command["user_ref"])
+    if out.state[SHARDED] != 0 and number != 0:
+        emit(out, b.counters, UNTAKEN, int(command["time_ns"]), int(command["account"]), number, 0)
+
+
+@verb
 def check_replace(b: Books, command: Array, slot: int) -> int:
     """Whether the details of a Replace are valid for its original order; a reject reason if not."""
     order = b.orders[slot]
-    if int(command["detail"]) != 0:
-        return int(command["detail"])
+    detail = int(command["detail"])
+    if detail != 0 and not of_account(detail):
+        return detail
     wanted = int(command["side"])
     if wanted != 0:
         selling = wanted == ord("S") or wanted == ord("T") or wanted == ord("E")
@@ -206,7 +225,7 @@ def withdraw(b: Books, out: Outbox, slot: int, reason: int, time_ns: int, ingres
     leave(b, slot)
     expose(b, account, int(order["instrument"]), int(order["side"]), int(order["price"]), -shares, -1)
     forget_own(b, slot)
-    cancel_event(b, out, account, user_ref, shares, reason, time_ns, ingress_ns)
+    cancel_event(b, out, account, user_ref, shares, 0, reason, time_ns, ingress_ns)
 
 
 @part
@@ -225,6 +244,7 @@ def replace(b: Books, out: Outbox, command: Array) -> None:
     slot = find_own(b, account, original)
     if slot == 0:
         b.counters[0]["ignored_stale"] += 1
+        untaken(b, out, command)
         return
     if user_ref <= b.accounts[account]["last_user_ref"]:
         b.counters[0]["ignored_duplicates"] += 1
@@ -232,6 +252,7 @@ def replace(b: Books, out: Outbox, command: Array) -> None:
     order = b.orders[slot]
     if check_replace(b, command, slot) != PASSED:
         withdraw(b, out, slot, BY_USER, time_ns, int(command["ingress_ns"]))
+        untaken(b, out, command)
         return
     b.accounts[account]["last_user_ref"] = user_ref
     instrument = int(order["instrument"])
@@ -243,13 +264,16 @@ def replace(b: Books, out: Outbox, command: Array) -> None:
     shares = total - int(order["spent"])
     expose(b, account, instrument, side, was_price, -was_open, -1)
     taken = int(b.user_refs[user_ref_place(b, account, user_ref)])
-    reason = risk.check_risk(b, account, instrument, side, price, total, shares, 1, time_ns)
+    reason = int(command["detail"])
+    if reason == PASSED:
+        reason = risk.check_risk(b, account, instrument, side, price, total, shares, 1, time_ns)
     if reason == PASSED and taken != 0 and taken != slot:
-        b.counters[0]["capacity_rejects"] += 1
         reason = risk.CAPACITY
     if reason != PASSED:
+        if reason == risk.CAPACITY:
+            b.counters[0]["capacity_rejects"] += 1
         expose(b, account, instrument, side, was_price, was_open, 1)
-        reject(b, out, command, reason)
+        reject(b, out, command, reason, original)
         return
     leave(b, slot)
     b.user_refs[user_ref_place(b, account, original)] = 0
@@ -289,7 +313,7 @@ def cancel(b: Books, out: Outbox, command: Array) -> None:
         return
     reduce(b, slot, shares)
     expose(b, account, int(order["instrument"]), int(order["side"]), int(order["price"]), -shares, 0)
-    cancel_event(b, out, account, user_ref, shares, BY_USER, int(command["time_ns"]), int(command["ingress_ns"]))
+    cancel_event(b, out, account, user_ref, shares, after, BY_USER, int(command["time_ns"]), int(command["ingress_ns"]))
 
 
 @part
@@ -340,9 +364,13 @@ def cancel_all(b: Books, out: Outbox, account: int, reason: int, time_ns: int) -
 
 @verb
 def query(b: Books, out: Outbox, command: Array) -> None:
-    """Account Query: the next number that can be used; 0 if all are used up."""
+    """Account Query: the next number that can be used; 0 if all are used up.
+
+    The command's own number is the last one that went to another matching thread, 0 if there is none.
+    """
     account = int(command["account"])
-    following = (int(b.accounts[account]["last_user_ref"]) + 1) & 0xFFFFFFFF
+    last = max(int(b.accounts[account]["last_user_ref"]), int(command["user_ref"]))
+    following = (last + 1) & 0xFFFFFFFF
     place = emit(out, b.counters, QUERY_RESPONSE, int(command["time_ns"]), account, following, 0)
     out.events.records[place]["ingress_ns"] = command["ingress_ns"]
 

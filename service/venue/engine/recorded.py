@@ -66,8 +66,9 @@ def diverge(b: Books, shares: int) -> None:
 @verb
 def unknown(b: Books, command: Array) -> None:
     """Count a message about an order that was never added: the book misses it. If not even its stock is known, it may
-    be that of any book that is still to come."""
-    b.counters[0]["unknown_references"] += 1
+    be that of any book that is still to come; of several matching threads, which all hear of it then, one counts it."""
+    if int(command["extra"]) == 0:
+        b.counters[0]["unknown_references"] += 1
     if int(command["instrument"]) == NO_INSTRUMENT:
         b.state[HISTORY_LOST] = 1
     mark_incomplete(b, int(command["instrument"]))

@@ -99,7 +99,9 @@ EVENT = np.dtype(
 )
 """Two cache lines. ``kind`` is the OUCH message type; ``reference`` the order's or the match number; ``ingress_ns``
 is set only in the first answer to a message of a client (that is what order-to-ack measures), else 0; ``detail`` is
-the reject reason, the cancel reason, the liquidity flag, the order state or the event code."""
+the reject reason, the cancel reason, the liquidity flag, the order state or the event code. ``leaves`` is what the
+order still has open: with 0 in Executed or Canceled it has ended. ``original_user_ref`` in Rejected is 0 unless a
+Replace was."""
 
 ACCEPTED: Final = ord("A")
 REPLACED: Final = ord("U")
@@ -109,6 +111,7 @@ REJECTED: Final = ord("J")
 MODIFIED: Final = ord("M")
 SYSTEM_EVENT: Final = ord("S")
 QUERY_RESPONSE: Final = ord("Q")
+UNTAKEN: Final = 1  # for the merge of several matching threads, not for clients: a Replace did not use its number up
 
 # --- books --------------------------------------------------------------------------------------------------------
 

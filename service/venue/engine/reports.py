@@ -33,27 +33,37 @@ BY_SELF_MATCH: Final = ord("Q")  # cancel reason
 
 
 @verb
-def reject(b: Books, out: Outbox, command: Array, reason: int) -> None:
-    """Rejected: names the client's own number and the reason."""
+def reject(b: Books, out: Outbox, command: Array, reason: int, original: int) -> None:
+    """Rejected: names the client's own number and the reason; ``original`` is 0 unless a Replace is rejected."""
     b.counters[0]["orders_rejected"][min(reason, 63)] += 1
     place = emit(
         out, b.counters, REJECTED, int(command["time_ns"]), int(command["account"]), int(command["user_ref"]), reason
     )
     event = out.events.records[place]
     event["ingress_ns"] = command["ingress_ns"]
+    event["original_user_ref"] = original
     event["word0"] = command["word0"]
     event["word1"] = command["word1"]
 
 
 @part
 def cancel_event(
-    b: Books, out: Outbox, account: int, user_ref: int, shares: int, reason: int, time_ns: int, ingress_ns: int
+    b: Books,
+    out: Outbox,
+    account: int,
+    user_ref: int,
+    shares: int,
+    leaves: int,
+    reason: int,
+    time_ns: int,
+    ingress_ns: int,
 ) -> None:
-    """Canceled: how many shares came off, and why."""
+    """Canceled: how many shares came off, how many are left, and why."""
     outlined()
     b.counters[0]["orders_canceled"] += 1
     event = out.events.records[emit(out, b.counters, CANCELED, time_ns, account, user_ref, reason)]
     event["quantity"] = shares
+    event["leaves"] = leaves
     event["ingress_ns"] = ingress_ns
 
 
@@ -134,7 +144,7 @@ def settle(
                 executed_event(b, out, account, user_ref, shares, price, open_, REMOVED, time_ns)
         else:
             b.counters[0]["self_matches_prevented"] += 1
-            cancel_event(b, out, resting, resting_ref, shares, BY_SELF_MATCH, time_ns, 0)
+            cancel_event(b, out, resting, resting_ref, shares, leaves, BY_SELF_MATCH, time_ns, 0)
             if kind != FILL_RESTING_REDUCED:
                 open_ -= shares
-                cancel_event(b, out, account, user_ref, shares, BY_SELF_MATCH, time_ns, 0)
+                cancel_event(b, out, account, user_ref, shares, open_, BY_SELF_MATCH, time_ns, 0)

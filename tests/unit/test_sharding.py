@@ -1,0 +1,466 @@
+"""Several matching threads: who gets which command, what is checked for all of them, in which order answers come."""
+
+from __future__ import annotations
+
+import pytest
+
+from commands import (
+    OPEN_NS,
+    add,
+    cancel,
+    cancel_all,
+    day_event,
+    delete,
+    enter,
+    execute,
+    feed_loss,
+    feed_reset,
+    kill_switch,
+    modify,
+    query,
+    reduce,
+    replace,
+    replace_recorded,
+    trading_state,
+)
+from sharded_engine import Sharded
+from venue.engine import records as r
+from venue.engine import ring
+
+SECOND_NS = 1_000_000_000
+
+
+def numbers(sharded: Sharded, shard: int) -> list[int]:
+    return [int(command["user_ref"]) for command in sharded.waiting(shard)]
+
+
+# --- who gets a command -------------------------------------------------------------------------------------------
+
+
+def test_each_instrument_has_its_thread() -> None:
+    sharded = Sharded(shards=2, instruments=4)
+    sharded.put(*[enter(1 + instrument, "B", 10, 10_000, instrument=instrument) for instrument in range(4)])
+    sharded.put(add(8, "S", 5, 10_100, instrument=2), execute(8, 2, instrument=2), trading_state("H", instrument=3))
+    sharded.turn()
+    assert [(int(c["kind"]), int(c["instrument"])) for c in sharded.waiting(0)] == [
+        (r.ENTER, 0), (r.ENTER, 2), (r.ADD, 2), (r.EXECUTE, 2)
+    ]  # fmt: skip
+    assert [(int(c["kind"]), int(c["instrument"])) for c in sharded.waiting(1)] == [
+        (r.ENTER, 1), (r.ENTER, 3), (r.TRADING_STATE, 3)
+    ]  # fmt: skip
+    sharded.match()
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 accepted 3: B 10 @ 10000",
+        "0 accepted 2: B 10 @ 10000",
+        "0 accepted 4: B 10 @ 10000",
+    ]
+    assert [len(view.book(instrument)[0]) for instrument in range(4) for view in sharded.views] == [
+        1, 0, 0, 1, 1, 0, 0, 1
+    ]  # fmt: skip
+
+
+def test_a_command_stands_on_a_threads_ring_as_it_came_and_with_its_time() -> None:
+    sharded = Sharded(shards=3)
+    order = enter(7, "S", 10, 10_000, instrument=1, words=(-3, 9))
+    sharded.put(order)
+    sharded.turn()
+    [command] = sharded.waiting(1)
+    assert command.tolist() == tuple(order)
+    commands = sharded.matchers[1].commands
+    assert commands.stamps_ns[ring.read_position(commands, 0)] == 5, "when it was put on the intake"
+
+
+def test_a_symbol_that_is_not_traded_is_rejected_once() -> None:
+    sharded = Sharded()
+    assert sharded.sent(enter(1, "B", 10, 10_000, instrument=r.NO_INSTRUMENT)) == ["0 rejected 1: INVALID_SYMBOL"]
+    assert sharded.total("open_orders") == 0
+
+
+def test_cancel_modify_and_replace_find_the_thread_of_their_order() -> None:
+    sharded = Sharded(shards=3)
+    assert sharded.sent(
+        enter(1, "S", 10, 10_000, instrument=2),
+        enter(2, "B", 10, 9_900, instrument=1),
+        modify(1, "T", 8),
+        cancel(2, 4),
+        replace(1, 3, 20, 10_100),
+        cancel(3),
+        cancel(2),
+    ) == [
+        "0 accepted 1: S 10 @ 10000",
+        "0 accepted 2: B 10 @ 9900",
+        "0 modified 1: T 8",
+        "0 canceled 2: 6 U",
+        "0 replaced 1 by 3: T 20 @ 10100",
+        "0 canceled 3: 20 U",
+        "0 canceled 2: 4 U",
+    ]
+    assert sharded.total("open_orders") == 0
+    assert not sharded.sharding.places["user_ref"].any()
+    assert not sharded.sharding.places["pending"].any()
+
+
+def test_what_names_no_live_order_is_stale_once() -> None:
+    sharded = Sharded(shards=3)
+    sharded.sent(enter(1, "B", 10, 10_000, instrument=2), cancel(1))
+    assert sharded.sent(cancel(1), modify(1, "B", 5), replace(1, 2, 5, 10_000), cancel(0), replace(0, 2, 5, 1)) == []
+    assert sharded.counters() == {"orders_accepted": 1, "orders_canceled": 1, "ignored_stale": 5}
+    assert sharded.sent(enter(2, "B", 1, 10_000)) == ["0 accepted 2: B 1 @ 10000"], "the number was not used up"
+
+
+def test_a_whole_chain_in_one_chunk_stays_with_its_thread() -> None:
+    """The client does not wait for answers: each command names a number that only the one before it takes."""
+    sharded = Sharded(shards=2)
+    sharded.put(
+        enter(1, "B", 10, 10_000, instrument=1),
+        replace(1, 2, 10, 9_900),
+        replace(2, 3, 12, 9_800),
+        modify(3, "B", 11),
+        cancel(3, 5),
+    )
+    sharded.turn()
+    assert (numbers(sharded, 0), numbers(sharded, 1)) == ([], [1, 2, 3, 3, 3])
+    sharded.match()
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 replaced 1 by 2: B 10 @ 9900",
+        "0 replaced 2 by 3: B 12 @ 9800",
+        "0 modified 3: B 11",
+        "0 canceled 3: 6 U",
+    ]
+    assert (sharded.total("open_orders"), sharded.total("last_user_ref")) == (1, 3)
+
+
+# --- the feed -----------------------------------------------------------------------------------------------------
+
+
+def test_what_concerns_the_feed_as_a_whole_goes_to_every_thread() -> None:
+    sharded = Sharded(shards=2)
+    sharded.sent(add(1, "B", 10, 10_000, instrument=0), add(2, "B", 10, 10_000, instrument=1), feed_loss()._replace(
+        instrument=r.NO_INSTRUMENT
+    ))  # fmt: skip
+    assert [view.state(number)["incomplete"] for number, view in enumerate(sharded.views)] == [1, 1]
+    sharded.sent(feed_reset()._replace(instrument=r.NO_INSTRUMENT))
+    assert [view.state(number)["incomplete"] for number, view in enumerate(sharded.views)] == [0, 0]
+    assert (sharded.book(0), sharded.book(1)) == (([], []), ([], []))
+
+
+def test_a_reference_that_no_thread_knows_counts_once_and_flags_books_still_to_come_everywhere() -> None:
+    sharded = Sharded(shards=3, instruments=6)
+    sharded.sent(add(1, "B", 10, 10_000, instrument=1))
+    sharded.sent(delete(99, instrument=r.NO_INSTRUMENT))
+    assert sharded.counters() == {"unknown_references": 1}
+    sharded.sent(*[add(10 + number, "B", 10, 10_000, instrument=number) for number in range(3, 6)])
+    incomplete = [sharded.views[number % 3].state(number)["incomplete"] for number in (1, 3, 4, 5)]
+    assert incomplete == [0, 1, 1, 1]
+
+
+def test_without_a_stock_a_message_reaches_the_thread_that_knows_the_order() -> None:
+    """A file with Stock Locate 0 throughout: books are right; that others know nothing of the order costs a flag."""
+    sharded = Sharded(shards=2)
+    nothing = {"instrument": r.NO_INSTRUMENT}
+    sharded.sent(
+        add(1, "B", 10, 10_000, instrument=1),
+        execute(1, 3)._replace(**nothing),
+        reduce(1, 2)._replace(**nothing),
+        replace_recorded(1, 2, 8, 9_900)._replace(**nothing),
+    )
+    assert sharded.book(1) == ([(9_900, [(2, 8, False)])], [])
+    sharded.sent(delete(2)._replace(**nothing))
+    assert sharded.book(1) == ([], [])
+    assert sharded.counters()["unknown_references"] == 4, "as seen by the first thread"
+
+
+# --- the whole account: numbers -----------------------------------------------------------------------------------
+
+
+def test_numbers_rise_over_all_threads() -> None:
+    sharded = Sharded()
+    assert sharded.sent(
+        enter(5, "B", 10, 10_000, instrument=0),
+        enter(5, "B", 10, 10_000, instrument=1),
+        enter(4, "B", 10, 10_000, instrument=1),
+        replace(5, 5, 10, 9_900),
+        enter(6, "B", 10, 10_000, instrument=1),
+    ) == ["0 accepted 5: B 10 @ 10000", "0 accepted 6: B 10 @ 10000"]
+    assert sharded.counters() == {"orders_accepted": 2, "ignored_duplicates": 3}
+
+
+def test_two_live_orders_whose_numbers_share_their_low_bits() -> None:
+    sharded = Sharded(user_refs=64)
+    assert sharded.sent(
+        enter(1, "B", 10, 10_000, instrument=0),
+        enter(65, "B", 10, 10_000, instrument=1),
+        enter(66, "S", 10, 10_100, instrument=1),
+        replace(66, 129, 10, 10_200),
+        cancel(1),
+        enter(193, "B", 10, 10_000, instrument=1),
+        cancel(1),
+        cancel(193),
+    ) == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 rejected 65: PROCESSING_ERROR",
+        "0 accepted 66: S 10 @ 10100",
+        "0 rejected 129: PROCESSING_ERROR",
+        "0 canceled 1: 10 U",
+        "0 accepted 193: B 10 @ 10000",
+        "0 canceled 193: 10 U",
+    ]
+    assert sharded.book(1) == ([], [(10_100, [(r.FIRST_OWN_REFERENCE + (1 << 48), 10, True)])]), "66 stays as it was"
+    assert sharded.counters()["capacity_rejects"] == 2
+
+
+def test_a_replace_may_take_the_place_of_its_original() -> None:
+    sharded = Sharded(user_refs=64)
+    assert sharded.sent(enter(1, "B", 10, 10_000, instrument=1), replace(1, 65, 10, 9_900), cancel(65)) == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 replaced 1 by 65: B 10 @ 9900",
+        "0 canceled 65: 10 U",
+    ]
+    assert sharded.total("open_orders") == 0
+
+
+def test_a_replace_that_does_nothing_leaves_its_number_unused() -> None:
+    """Stale, or with details that cancel the original: as with one thread. Meanwhile the number counts as used."""
+    sharded = Sharded()
+    sharded.sent(enter(1, "B", 10, 10_000, instrument=1), enter(2, "B", 10, 10_000, instrument=1))
+    sharded.put(cancel(1), replace(1, 3, 10, 9_900), query(), enter(3, "B", 10, 10_000, instrument=0))
+    sharded.turn()
+    sharded.match()
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == ["0 canceled 1: 10 U", "0 next number 4"]
+    assert sharded.counters()["ignored_duplicates"] == 1, "3 may still have been taken when it came"
+    assert sharded.sent(replace(2, 3, 10, 10_050), query(), enter(3, "B", 5, 10_000, instrument=0)) == [
+        "0 canceled 2: 10 U",
+        "0 next number 3",
+        "0 accepted 3: B 5 @ 10000",
+    ]
+
+
+def test_a_rejected_replace_has_used_its_number_up() -> None:
+    sharded = Sharded(accounts=[{"max_order_quantity": 10}])
+    assert sharded.sent(
+        enter(1, "B", 10, 10_000, instrument=1), replace(1, 2, 11, 10_000), enter(2, "B", 1, 10_000), query(), cancel(1)
+    ) == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 rejected 2: RISK_MAX_QUANTITY",
+        "0 next number 3",
+        "0 canceled 1: 10 U",
+    ]
+
+
+# --- the whole account: limits ------------------------------------------------------------------------------------
+
+
+def test_open_orders_count_over_all_threads() -> None:
+    sharded = Sharded(accounts=[{"max_open_orders": 2}, {}])
+    assert sharded.sent(
+        enter(1, "B", 10, 10_000, instrument=0),
+        enter(2, "B", 10, 10_000, instrument=1),
+        enter(3, "B", 10, 10_000, instrument=2),
+        replace(2, 4, 10, 9_900),
+        enter(1, "B", 10, 10_000, instrument=3, account=1),
+        cancel(4),
+        enter(5, "B", 10, 10_000, instrument=3),
+    ) == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 accepted 2: B 10 @ 10000",
+        "0 rejected 3: SHARES_OVER_THRESHOLD",
+        "0 replaced 2 by 4: B 10 @ 9900",
+        "1 accepted 1: B 10 @ 10000",
+        "0 canceled 4: 10 U",
+        "0 accepted 5: B 10 @ 10000",
+    ]
+
+
+def test_an_order_counts_as_open_until_its_end_has_been_merged() -> None:
+    sharded = Sharded(accounts=[{"max_open_orders": 1}])
+    sharded.sent(enter(1, "B", 10, 10_000, instrument=0))
+    sharded.put(cancel(1), enter(2, "B", 10, 10_000, instrument=1))
+    sharded.turn()
+    sharded.match()
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == ["0 canceled 1: 10 U", "0 rejected 2: SHARES_OVER_THRESHOLD"]
+    assert sharded.sent(enter(3, "B", 10, 10_000, instrument=1)) == ["0 accepted 3: B 10 @ 10000"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "limits"),
+    [
+        ([enter(2, "S", 10, 10_000, account=1)], {}),
+        ([enter(2, "S", 10, 10_000)], {"self_match": r.CANCEL_OLDEST}),
+        ([enter(2, "S", 10, 10_000)], {"self_match": r.DECREMENT}),
+        ([cancel(1)], {}),
+        ([cancel(1, 4), cancel(1, 4), modify(1, "B", 3), modify(1, "B", 0)], {}),
+        ([kill_switch(True)], {}),
+        ([cancel_all("Z")], {}),
+        ([replace(1, 2, 10, 10_050)], {}),
+        ([add(1, "S", 4, 10_000), add(2, "S", 6, 10_000)], {}),
+    ],
+)
+def test_every_end_of_an_order_is_seen(ends: list[object], limits: dict[str, int]) -> None:
+    sharded = Sharded(accounts=[limits, {}])
+    sharded.sent(enter(1, "B", 10, 10_000))
+    assert sharded.total("open_orders") == 1
+    for command in ends:
+        sharded.send(command)  # type: ignore[arg-type]
+    view = sharded.views[0]
+    for account in (0, 1):
+        assert sharded.total("open_orders", account) == view.account(account)["open_orders"], account
+    assert view.account(0)["open_orders"] == (1 if "self_match" in limits and limits["self_match"] == 2 else 0)
+    assert sharded.total("replaces") == 0
+
+
+def test_the_rate_counts_over_all_threads() -> None:
+    sharded = Sharded(accounts=[{"max_orders_per_s": 2}])
+    assert sharded.sent(
+        enter(1, "B", 10, 10_000, instrument=0),
+        enter(2, "B", 10, 10_000, instrument=1),
+        enter(3, "B", 10, 10_000, instrument=0),
+        replace(2, 4, 10, 9_900),
+        enter(5, "B", 10, 10_000, instrument=1, time_ns=OPEN_NS + SECOND_NS // 2),
+        replace(2, 6, 10, 9_900, time_ns=OPEN_NS + SECOND_NS),
+    ) == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 accepted 2: B 10 @ 10000",
+        "0 rejected 3: RISK_PORT_RATE",
+        "0 rejected 4: RISK_PORT_RATE",
+        "0 accepted 5: B 10 @ 10000",
+        "0 replaced 2 by 6: B 10 @ 9900",
+    ], "a Replace that comes too soon leaves its original as it is"
+
+
+def test_the_kill_switch_holds_on_every_thread() -> None:
+    sharded = Sharded(accounts=[{}, {}])
+    sharded.sent(*[enter(1 + number, "B", 10, 10_000, instrument=number) for number in range(3)])
+    sharded.put(kill_switch(True), *[enter(4 + number, "B", 10, 10_000, instrument=number) for number in range(2)])
+    sharded.put(enter(1, "B", 10, 10_000, account=1))
+    sharded.turn()
+    sharded.match()
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == [
+        "0 canceled 3: 10 S",
+        "0 canceled 1: 10 S",
+        "0 rejected 4: FIRM_NOT_AUTHORIZED",
+        "1 accepted 1: B 10 @ 10000",
+        "0 canceled 2: 10 S",
+        "0 rejected 5: FIRM_NOT_AUTHORIZED",
+    ]
+    assert sharded.sent(kill_switch(False), enter(6, "B", 10, 10_000)) == ["0 accepted 6: B 10 @ 10000"]
+
+
+# --- one answer ---------------------------------------------------------------------------------------------------
+
+
+def test_a_query_is_answered_once_after_all_that_came_before_it() -> None:
+    sharded = Sharded(shards=3, accounts=[{}, {}])
+    sharded.put(enter(1, "B", 10, 10_000, instrument=1), query(), enter(2, "B", 10, 10_000, instrument=0), query())
+    sharded.put(query(account=1))
+    sharded.turn()
+    sharded.match(0)
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == ["0 accepted 2: B 10 @ 10000"]
+    sharded.match(2)
+    sharded.turn()
+    assert sharded.hear() == []
+    sharded.match(1)
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == [
+        "0 accepted 1: B 10 @ 10000",
+        "0 next number 2",
+        "0 next number 3",
+        "1 next number 1",
+    ]
+
+
+def test_the_day_begins_and_ends_once_and_last_of_all() -> None:
+    sharded = Sharded(accounts=[{}, {}])
+    sharded.put(day_event("S"), day_event("S", account=1))
+    sharded.put(enter(1, "B", 10, 10_000, instrument=1), enter(2, "B", 10, 10_000, instrument=0), day_event("E"))
+    sharded.turn()
+    sharded.match(0)
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == ["0 accepted 2: B 10 @ 10000"]
+    sharded.match(1)
+    sharded.turn()
+    assert [str(event) for event in sharded.hear()] == [
+        "0 system event S",
+        "1 system event S",
+        "0 accepted 1: B 10 @ 10000",
+        "0 system event E",
+    ]
+
+
+# --- rings --------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_by_time_then_thread_and_each_threads_in_its_order() -> None:
+    sharded = Sharded(shards=3, accounts=[{}, {}, {}])
+    at = {0: [5, 9, 2], 1: [5, 5, 1], 2: [4, 7]}
+    for instrument, times in at.items():
+        orders = [
+            enter(1 + number, "B", 1, 10_000, instrument=instrument, account=instrument, time_ns=time_ns)
+            for number, time_ns in enumerate(times)
+        ]
+        sharded.put(*orders)
+    sharded.turn()
+    sharded.match()
+    sharded.turn()
+    heard = [(event.time_ns, event.account, event.user_ref) for event in sharded.hear()]
+    assert heard == [(4, 2, 1), (5, 0, 1), (5, 1, 1), (5, 1, 2), (1, 1, 3), (7, 2, 2), (9, 0, 2), (2, 0, 3)]
+
+
+def test_a_full_ring_of_a_thread_holds_back_what_follows_in_order_and_nothing_is_lost() -> None:
+    sharded = Sharded(capacities=(64, 1 << 12))
+    sharded.put(*[enter(1 + number, "B", 1, 10_000, instrument=0) for number in range(70)])
+    sharded.put(enter(71, "B", 1, 10_000, instrument=1), query(), cancel(3))
+    sharded.turn()
+    assert (sharded.held, sharded.more) == (True, False)
+    assert (len(sharded.waiting(0)), len(sharded.waiting(1)), ring.depth(sharded.intake)) == (64, 0, 9)
+    sharded.turn()
+    assert (len(sharded.waiting(0)), ring.depth(sharded.intake)) == (64, 9), "no room, nothing moves"
+    sharded.match(0)
+    sharded.turn()
+    assert (sharded.held, sharded.more, ring.depth(sharded.intake)) == (False, False, 0)
+    sharded.match()
+    sharded.turn()
+    heard = [str(event) for event in sharded.hear()]
+    assert heard[:70] == [f"0 accepted {number}: B 1 @ 10000" for number in range(1, 71)]
+    assert heard[70:] == ["0 canceled 3: 1 U", "0 accepted 71: B 1 @ 10000", "0 next number 72"]
+
+
+def test_a_full_event_ring_holds_back_events_and_loses_none() -> None:
+    sharded = Sharded(event_ring=16)
+    sharded.put(*[enter(1 + number, "B", 1, 10_000, instrument=number % 2) for number in range(40)])
+    sharded.turn()
+    sharded.match()
+    heard = []
+    for _ in range(3):
+        sharded.turn()
+        heard.append((sharded.more, [event.user_ref for event in sharded.hear()]))
+    assert [(more, len(told)) for more, told in heard] == [(True, 16), (True, 16), (False, 8)]
+    told = [number for _, part in heard for number in part]
+    assert sorted(told) == list(range(1, 41))
+    assert [number for number in told if number % 2] == list(range(1, 41, 2))
+
+
+def test_whoever_publishes_after_a_turn_wakes_the_loop_once() -> None:
+    sharded = Sharded()
+    sharded.turn()
+    answers = [one.out.events for one in sharded.matchers]
+    assert [ring.must_wake(one) for one in (sharded.intake, *answers)] == [True, True, True]
+    assert [ring.must_wake(one) for one in (sharded.intake, *answers)] == [False, False, False], "once a sleep"
+    sharded.turn()
+    assert [ring.must_wake(one) for one in (sharded.intake, *answers)] == [True, True, True]
+
+
+def test_commands_held_back_wait_for_the_clock_and_events_still_wake() -> None:
+    sharded = Sharded(capacities=(64, 64))
+    sharded.put(*[enter(1 + number, "B", 1, 10_000) for number in range(65)])
+    sharded.turn()
+    assert (sharded.held, sharded.more) == (True, False)
+    assert not ring.must_wake(sharded.intake), "each new command would wake it for nothing"
+    assert ring.must_wake(sharded.matchers[0].out.events)

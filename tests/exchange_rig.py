@@ -149,8 +149,7 @@ class Venue:
 
     async def until_applied(self) -> None:
         """Until every command on the rings has been applied."""
-        rings = [self.exchange.link.commands, *(matcher.commands for matcher in self.matchers)]
-        await self.until(lambda: not any(ring.depth(one) for one in rings))
+        await self.until(lambda: not any(ring.depth(queue) for queue in self.exchange.queues))
 
     # --- figures --------------------------------------------------------------------------------------------------
 

@@ -81,9 +81,7 @@ class Sharded:
     def waiting(self, shard: int) -> list[Any]:
         """The commands on a thread's ring."""
         commands = self.matchers[shard].commands
-        return [
-            commands.records[ring.read_position(commands, ahead)].copy() for ahead in range(ring.depth(commands))
-        ]
+        return [commands.records[ring.read_position(commands, ahead)].copy() for ahead in range(ring.depth(commands))]
 
     def match(self, *shards: int) -> None:
         """Let these threads, or all, apply what they have."""
@@ -111,7 +109,9 @@ class Sharded:
     def counters(self) -> dict[str, int]:
         """Of all threads."""
         every = [view.counters() for view in self.views]
-        return {name: sum(one.get(name, 0) for one in every) for name in sorted({name for one in every for name in one})}
+        return {
+            name: sum(one.get(name, 0) for one in every) for name in sorted({name for one in every for name in one})
+        }
 
     def total(self, name: str, account: int = 0) -> int:
         """What the router knows of an account."""

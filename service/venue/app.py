@@ -154,6 +154,14 @@ class Exchange:
     operator: OperatorMailbox
     market_offset_ns: int
 
+    @property
+    def queues(self) -> list[ring.Ring]:
+        """Every ring on the way of a command to the events that the gateway reads, in this order."""
+        if self.shards is None:
+            return [self.link.commands]
+        links = self.shards.links
+        return [self.link.commands, *(link.commands for link in links), *(link.events for link in links)]
+
 
 def serve(config: Config) -> int:
     """Run an exchange until SIGTERM or Ctrl-C; gives back the exit code. ConfigError for what cannot work."""
@@ -277,7 +285,8 @@ def connect(config: Config, page: Page) -> Exchange:
         shards = Shards(link, engine.shards, accounts, user_refs=user_refs, capacities=engine.shard_rings)
     links = [link] if shards is None else shards.links
     matchers = tuple(
-        make_matcher(config, number, *parts) for number, parts in enumerate(zip(links, page.shards, memory.shards))
+        make_matcher(config, number, ends, page.shards[number], memory.shards[number])
+        for number, ends in enumerate(links)
     )
     instruments = Instruments(engine.instruments, (memory.symbols, memory.count))
     for symbol in config.instruments.symbols:
@@ -403,7 +412,7 @@ async def stop(exchange: Exchange, matching: list[threading.Thread]) -> None:
     if exchange.feed is not None:
         exchange.feed.stop()
     exchange.gateway.end_day()
-    await settle(exchange)
+    await settle(exchange.gateway, exchange.queues)
     await exchange.gateway.stop()
     if exchange.shards is not None:
         exchange.shards.stop()
@@ -417,12 +426,10 @@ async def stop(exchange: Exchange, matching: list[threading.Thread]) -> None:
             log.error("a matching thread did not stop")
 
 
-async def settle(exchange: Exchange) -> None:
+async def settle(gateway: Gateway, queues: list[ring.Ring]) -> None:
     """Wait until every command, also one that waits for room, has been applied and its events are out."""
-    commands = [exchange.link.commands, *(matcher.commands for matcher in exchange.matchers)]
-    merged = [matcher.out.events for matcher in exchange.matchers] if exchange.shards is not None else []
     deadline = time.monotonic() + LAST_EVENTS_S
-    while exchange.gateway.service_waits or any(ring.depth(one) > 0 for one in [*commands, *merged]):
+    while gateway.service_waits or any(ring.depth(queue) > 0 for queue in queues):
         if time.monotonic() > deadline:
             return
         await asyncio.sleep(0.001)

@@ -69,9 +69,11 @@ def message(codec: ModuleType, name: str, **fields: Any) -> Any:
     return made
 
 
-def enter(codec: ModuleType, number: int, side: str, quantity: int, price: int, tif: str = "0") -> Any:
+def enter(
+    codec: ModuleType, number: int, side: str, quantity: int, price: int, tif: str = "0", symbol: str = "AAPL"
+) -> Any:
     return message(
-        codec, "EnterOrder", user_ref_num=number, side=side, quantity=quantity, symbol="AAPL", price=price,
+        codec, "EnterOrder", user_ref_num=number, side=side, quantity=quantity, symbol=symbol, price=price,
         time_in_force=tif, display="Y", capacity="P", intermarket_sweep_eligibility="N", cross_type="N",
         cl_ord_id=f"foreign {number}",
     )  # fmt: skip
@@ -144,6 +146,35 @@ async def test_a_day_of_a_foreign_client(venue: Venue, codec: ModuleType, tmp_pa
     await heard(later, 3)
     assert later.raw == first[8:]
     await later.close()
+
+
+@with_exchange(engine={"shards": 2})
+async def test_two_symbols_on_two_matching_threads(venue: Venue, codec: ModuleType) -> None:
+    await venue.tell(*MORNING)
+    session = await connect(codec, venue, 1)
+    assert await heard(session, 1) == [("SystemEvent", "S")]
+    session.send_message(enter(codec, 1, "B", 250, 189_5000))
+    assert await heard(session, 2) == [
+        ("OrderAccepted", 1, "B", 250, 189_5000, "L", "foreign 1"),
+        ("OrderExecuted", 1, 200, 189_5000, "R"),
+    ]
+    session.send_message(enter(codec, 2, "S", 80, 400_0000, symbol="MSFT"))
+    assert await heard(session, 1) == [("OrderAccepted", 2, "S", 80, 400_0000, "L", "foreign 2")]
+    session.send_message(replace(codec, 2, 3, 90, 401_0000))
+    assert await heard(session, 1) == [("OrderReplaced", 2, 3, 90, 401_0000)]
+    first = session.raw
+    await session.close()
+    await venue.until(lambda: not venue.gateway.connections)
+
+    again = await connect(codec, venue, 1, session=SESSION)
+    await heard(again, 5)
+    assert again.raw == first
+    for number, quantity in ((1, 50), (3, 90)):
+        again.send_message(message(codec, "CancelOrder", user_ref_num=number, quantity=0))
+        assert await heard(again, 1) == [("OrderCanceled", number, quantity, "U")]
+    assert [len(view.books.books) and view.account(0)["open_orders"] for view in venue.views] == [0, 0]
+    assert venue.count("protocol_errors") == 0
+    await again.close()
 
 
 @with_exchange()

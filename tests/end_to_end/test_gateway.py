@@ -486,7 +486,7 @@ async def test_the_end_of_the_day_waits_for_room_and_the_exchange_for_it(rig: Ri
     rig.matcher.stalled = False
     rig.matcher.run()
     assert ring.depth(rig.link.commands) == 0
-    await app.settle(rig.gateway, rig.link.commands)
+    await app.settle(rig.gateway, [rig.link.commands])
     ends = [(r.DAY_EVENT, account, ord("E")) for account in range(len(NAMES))]
     assert rig.matcher.seen[3:] == [(r.ENTER, 0, 1), (r.ENTER, 0, 2), *ends]
 

@@ -71,10 +71,11 @@ def is_last_answer(s: Sharding, account: int, shard: int) -> bool:
     """Count a thread's answer to what all of them answer: True if all others have answered that one already."""
     answered = s.answered[account]
     answered[shard] += 1
+    behind = 0
     for other in range(len(answered)):
-        if other != shard and answered[other] < answered[shard]:
-            return False
-    return True
+        if answered[other] < answered[shard]:
+            behind += 1
+    return behind == 0
 
 
 @verb
@@ -83,7 +84,7 @@ def note(s: Sharding, event: Array, shard: int) -> bool:
     kind = int(event["kind"])
     account = int(event["account"])
     user_ref = int(event["user_ref"])
-    if kind == EXECUTED or kind == CANCELED:
+    if kind in (EXECUTED, CANCELED):
         if int(event["leaves"]) == 0:
             note_end(s, account, user_ref)
     elif kind == REJECTED:
@@ -96,7 +97,7 @@ def note(s: Sharding, event: Array, shard: int) -> bool:
     elif kind == UNTAKEN:
         note_outcome(s, account, user_ref, False)
         return False
-    elif kind == QUERY_RESPONSE or kind == SYSTEM_EVENT:
+    elif kind in (QUERY_RESPONSE, SYSTEM_EVENT):
         return is_last_answer(s, account, shard)
     return True
 

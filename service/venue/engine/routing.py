@@ -69,7 +69,7 @@ def receiver(s: Sharding, command: Array) -> int:
         return EVERY if instrument == NO_INSTRUMENT else instrument % len(s.wakes)
     if kind == ENTER:  # a symbol that is not traded: any thread can say so
         return 0 if instrument == NO_INSTRUMENT else instrument % len(s.wakes)
-    if kind == CANCEL or kind == MODIFY:
+    if kind in (CANCEL, MODIFY):
         return holder(s, int(command["account"]), int(command["user_ref"]))
     if kind == REPLACE:
         return holder(s, int(command["account"]), int(command["extra"]))
@@ -158,10 +158,12 @@ def has_room(s: Sharding, shard: int) -> bool:
 
 @verb
 def all_have_room(s: Sharding) -> bool:
+    """Whether every thread's ring does."""
+    rooms = 0
     for shard in range(len(s.wakes)):
-        if not has_room(s, shard):
-            return False
-    return True
+        if has_room(s, shard):
+            rooms += 1
+    return rooms == len(s.wakes)
 
 
 @verb

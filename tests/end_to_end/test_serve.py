@@ -188,6 +188,30 @@ def test_what_a_scrape_shows_of_a_trade(tmp_path: Path) -> None:
     assert {name: seen[name] for name in wanted} == wanted
 
 
+def test_a_service_with_several_matching_threads(tmp_path: Path) -> None:
+    path = tmp_path / "venue.toml"
+    path.write_text("[engine]\nshards = 16\nevent_ring = 16384\norders = 1000\nlevels = 1000\n")
+    with serving("--config", str(path), *ANY_PORTS) as service:
+        service.wait_ready()
+        capture = open_capture(day.write(tmp_path / "day.itch", [day.added(11, "S", 100, 10_0000)]))
+        with UdpLine(service.addresses["feed"]) as line:
+            Replay(capture, line, speed=None, linger_s=0).run()
+        wait_until(lambda: service.metrics()["venue_live_orders{feed}"] == 1, "the recorded order")
+        assert service.metrics()["venue_matching_threads"] == 16
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            heard = runner.run(a_trade(service, service.process.terminate))
+        assert heard == [
+            "system event S",
+            "accepted 1: B 150 @ 100000",
+            "executed 1: 100 @ 100000 R",
+            "system event E",
+        ]
+        code, out, err = service.finish()
+    assert (code, out) == (0, "")
+    warned = [line["shards"] for line in map(json.loads, err.splitlines()) if line["event"] == "more shards than cores"]
+    assert warned == ([16] if len(os.sched_getaffinity(0)) < 17 else [])
+
+
 # --- what cannot work ---------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 import uvloop
 
-from venue import app, config, feed, gateway
+from venue import app, config, feed, gateway, shards
 from venue.config import Config, ConfigError
 from venue.telemetry import page as pages
 from venue.telemetry.page import Page, State
@@ -36,7 +36,7 @@ def page(tmp_path: Path) -> Iterator[Page]:
     made.remove()
 
 
-@pytest.mark.parametrize("retry_s", [feed.RETRY_S, gateway.RETRY_S])
+@pytest.mark.parametrize("retry_s", [feed.RETRY_S, gateway.RETRY_S, shards.RETRY_S])
 def test_a_retry_is_a_pause_for_the_timers_of_uvloop_too(retry_s: float) -> None:
     assert round(retry_s * 1_000) >= 1, "uvloop rounds to milliseconds, and no pause at all is a busy loop"
 

@@ -99,6 +99,14 @@ def test_a_session_without_a_name_gets_one_from_the_time_of_the_start() -> None:
         ("[engine]\ncommand_ring = 0", "engine.command_ring: expected a whole number >= 64"),
         ("[engine]\norders_per_account = 65", "engine.orders_per_account: expected a power of two, not 65"),
         ("[engine]\ninstruments = 65535", "engine.instruments: expected a whole number <= 65534"),
+        ("[engine]\nshards = 0", "engine.shards: expected a whole number >= 1"),
+        ("[engine]\nshards = 17", "engine.shards: expected a whole number <= 16"),
+        ("[engine]\nshards = 9\ninstruments = 8", "engine.shards: 9 are more than engine.instruments, 8"),
+        (
+            "[engine]\nshards = 16",
+            "orders.max_store_bytes: 1073741824 is too little for 4 accounts and what is in the rings: at least "
+            "1207959552, or a smaller engine.command_ring and event_ring or fewer engine.shards",
+        ),
         ("[engine]\ninstruments = 1", "engine.instruments: 1 is too few for 8 instruments.symbols"),
         ("[instruments]\nsymbols = 'A'", "instruments.symbols: expected a list, not text"),
         ("[instruments]\nsymbols = ['A', 'A']", "instruments.symbols: A is there 2 times"),
@@ -149,6 +157,14 @@ def test_a_store_grows_with_the_accounts_or_the_rings_shrink() -> None:
         parse(many)
     assert len(parse("[orders]\nmax_store_bytes = 1107296256\n" + many).accounts) == 11
     assert len(parse("[engine]\nevent_ring = 32768\n" + many).accounts) == 11
+
+
+def test_several_matching_threads_have_rings_of_their_own() -> None:
+    assert parse("").engine.ring_records == 2 << 16
+    engine = parse("[engine]\nshards = 4").engine
+    assert engine.shard_rings == (8_192, 8_192)
+    assert engine.ring_records == (2 << 16) + 4 * 2 * 8_192
+    assert parse("[engine]\nshards = 2\ncommand_ring = 128\nevent_ring = 1024").engine.shard_rings == (64, 128)
 
 
 def test_files_that_are_none_are_one_line_that_names_the_file(tmp_path: Path) -> None:

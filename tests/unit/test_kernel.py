@@ -86,8 +86,10 @@ def test_overlapping_words_move_whole(to: int, start: int) -> None:
 FLOATS = """
 import sys
 from engine_under_test import Engine
+from sharded_engine import Sharded
 from venue.engine import loop
 loop.run(Engine().matcher, 0)
+Sharded().turn()
 functions = {f for m in list(sys.modules.values()) if m.__name__.startswith("venue.engine") for f in vars(m).values()
              if getattr(f, "overloads", None)}
 for function in functions:

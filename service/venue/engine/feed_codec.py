@@ -174,19 +174,20 @@ def _instrument(decoder: Decoder, data: Array, at: int, kind: int, row: Array) -
     """
     locate = load_be16(data, at + LOCATE)
     mapped = int(decoder.locates[locate])
-    if mapped >= 0 and kind != DIRECTORY:
-        return mapped
-    if row[HAS_STOCK] == 0:
-        return IGNORED if mapped == IGNORED and locate != 0 else NO_INSTRUMENT
+    if kind != DIRECTORY:
+        if mapped >= 0:
+            return mapped
+        if mapped == IGNORED and locate != 0:
+            return IGNORED
+        if row[HAS_STOCK] == 0:
+            return NO_INSTRUMENT
     key = load_be64(data, at + int(row[STOCK]))
     named = symbols.find(decoder.symbols, key)
     if named == NO_INSTRUMENT:
         if mapped == IGNORED:
             return IGNORED
         return NONE if symbols.is_key(key) else NO_SYMBOL
-    if locate == 0 or mapped == named:
-        return named
-    return IGNORED if mapped == IGNORED and kind != DIRECTORY else NONE
+    return named if locate == 0 or mapped == named else NONE
 
 
 @verb

@@ -16,6 +16,8 @@ from venue.engine.reference import reference
 
 MESSAGES = 3_000
 
+pytestmark = pytest.mark.timeout(600)  # the first test compiles the stages
+
 
 @pytest.fixture(scope="module")
 def load() -> Workload:

@@ -7,13 +7,16 @@ bulk of an established connection never does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from venue.engine import order_decoder
+from venue.engine import order_decoder, order_turn
+from venue.engine.order_encoder import NO_LINE
 from venue.store import Stream
 from venue.wire import ouch
 from venue.wire.layout import WireError
@@ -73,8 +76,9 @@ class Connection(asyncio.BufferedProtocol):
         self._end = 0
         self._arrival_ns = now
         # sending
-        self.sent = 0
-        """How much of the stream the transport has been given."""
+        self._line = NO_LINE
+        """A descriptor of our own for the socket, while we are logged in: the transport's may be closed, and be
+        another client's, before anybody is told."""
         self._writable = True
         self._login_bytes = 0
         """Where the stream ended at the login: what comes before is owed to no slowness of this client."""
@@ -108,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._writable = False
+        if self.stream is not None and not self.end_reason:
+            self.stream.set_line()
 
     def resume_writing(self) -> None:
         self._writable = True
@@ -152,8 +158,8 @@ class Connection(asyncio.BufferedProtocol):
         if gateway.service_waits:
             gateway.wait_for_room(self)
             return
-        stop, used, count = order_decoder.decode(
-            gateway.inbound,
+        stop, used, count, done, left, empty = order_turn.turn(
+            gateway.turn_memory,
             self._buffer,
             self._start,
             self._end,
@@ -172,6 +178,7 @@ class Connection(asyncio.BufferedProtocol):
         elif stop == order_decoder.BAD_MESSAGE:
             start = self._start + 3
             self._protocol_error(_complaint(bytes(self._bytes[start : start + self._packet_length() - 1])))
+        gateway.delivered(done, left, empty)
 
     def _packet_length(self) -> int:
         return int.from_bytes(self._bytes[self._start : self._start + 2], "big")
@@ -221,9 +228,11 @@ class Connection(asyncio.BufferedProtocol):
         """Log in and give the client its stream from the number it asked for, or else from the next one."""
         sequence = requested if 1 <= requested <= stream.count else stream.count + 1
         self.account, self.stream = account, stream
-        self.sent = stream.position(sequence)
+        with contextlib.suppress(OSError):  # no descriptor is left: then the transport writes everything
+            self._line = os.dup(self.transport.get_extra_info("socket").fileno())
+        stream.sent = stream.position(sequence)
         self._login_bytes = stream.size_bytes
-        self._taken, self._progress_ns = self.sent, now
+        self._taken, self._progress_ns = stream.sent, now
         self.session.accept_login(session, sequence, now)
         self._write_session()
         self.gateway.count_bytes_out(self.pump(now))
@@ -246,26 +255,29 @@ class Connection(asyncio.BufferedProtocol):
     def pump(self, now: int) -> int:
         """Write what the stream holds beyond what was written, as long as the kernel takes it, ``WRITES`` slices now
         and the others in later turns of the loop; returns the bytes."""
-        stream, first = self.stream, self.sent
+        stream = self.stream
         if stream is None or self.end_reason or self._again:
             return 0
-        size = stream.size_bytes
+        first, size = stream.sent, stream.size_bytes
+        stream.set_line()
         for _ in range(WRITES):
-            if not self._writable or self.sent == size:
+            if not self._writable or stream.sent == size:
                 break
-            end = min(self.sent + WRITE_BYTES, size)
-            self.transport.write(stream.slice(self.sent, end))
-            self.sent = end
+            end = min(stream.sent + WRITE_BYTES, size)
+            self.transport.write(stream.slice(stream.sent, end))
+            stream.sent = end
         else:
             self._again = asyncio.get_running_loop().call_soon(self._write_on)
-        if self.sent != first:
+        if stream.sent != first:
             self.session.sent(now)
         if not self._writable and self.unsent_bytes() > self.gateway.max_unsent_bytes:
             self.gateway.counters["slow_client_cuts"] += 1
             self.cut(f"slow: {self.unsent_bytes()} bytes not taken")
-        elif self._ending and self.sent == size:
+        elif self._ending and stream.sent == size:
             self._end_session()
-        return self.sent - first
+        elif self._writable and not self._again:
+            stream.set_line(self._line)
+        return stream.sent - first
 
     def _write_on(self) -> None:
         self._again = None
@@ -275,7 +287,9 @@ class Connection(asyncio.BufferedProtocol):
         """What this client has been owed since its login and its kernel has not taken yet."""
         if self.stream is None:
             return 0
-        return self.stream.size_bytes - max(self.sent - self.transport.get_write_buffer_size(), self._login_bytes)
+        return self.stream.size_bytes - max(
+            self.stream.sent - self.transport.get_write_buffer_size(), self._login_bytes
+        )
 
     def tick(self, now: int) -> None:
         """Every quarter of a second: what is due by the clock."""
@@ -286,18 +300,20 @@ class Connection(asyncio.BufferedProtocol):
         if self._reject_at_ns and now >= self._reject_at_ns:
             self.reject("A", now)
             return
-        if self.stream is not None and not self._goes_on(self.stream.size_bytes, now):
-            self.gateway.counters["slow_client_cuts"] += 1
-            self.cut("slow: it takes nothing")
-            return
+        if self.stream is not None:
+            self.session.sent(self.stream.sent_ns)
+            if not self._goes_on(self.stream, now):
+                self.gateway.counters["slow_client_cuts"] += 1
+                self.cut("slow: it takes nothing")
+                return
         for event in self.session.handle_timer(now):
             self._handle(event)
         self._write_session()
 
-    def _goes_on(self, size: int, now: int) -> bool:
+    def _goes_on(self, stream: Stream, now: int) -> bool:
         """Whether the client takes what is there for it."""
-        taken = self.sent - self.transport.get_write_buffer_size()
-        if taken != self._taken or taken == size:
+        taken = stream.sent - self.transport.get_write_buffer_size()
+        if taken != self._taken or taken == stream.size_bytes:
             self._taken, self._progress_ns = taken, now
         if not self._writable:
             self.session.sent(now)  # no heartbeat: it would not arrive, or in the middle of a message
@@ -342,6 +358,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self.end_reason:
             self.end_reason = reason
             self._end_by_ns = self.gateway.clock() + LINGER_NS
+            if self.stream is not None:
+                self.stream.set_line()
+            if self._line != NO_LINE:
+                os.close(self._line)
+                self._line = NO_LINE
             self.gateway.leaving(self)
 
 

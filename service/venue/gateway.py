@@ -1,8 +1,9 @@
 """Order entry: OUCH 5.0 over SoupBinTCP over TCP, between sockets and the two rings.
 
-Nothing here looks at one message at a time. A received chunk becomes commands in one compiled call
-(:mod:`venue.engine.order_decoder`), a wake-up turns all waiting events into bytes in one more
-(:mod:`venue.engine.order_encoder`), and then each client that got something is written to once.
+Nothing here looks at one message at a time. For a received chunk there is one compiled call, which makes commands of
+it and, when the matching thread is quick, sends the answers as well; a wake-up encodes and sends all waiting events in
+another (:mod:`venue.engine.order_turn`). Each client that got something is written to once, and only those that do not
+take it at once are seen here.
 
 Each account has one stream for the day (:mod:`venue.store`), and at most one connection at a time
 (:mod:`venue.connection`): a newer login takes over. All of it runs in the loop thread.
@@ -25,7 +26,7 @@ import numpy as np
 from venue.authentication import Authenticator, Rejections
 from venue.config import Account, Orders
 from venue.connection import NOBODY, Connection
-from venue.engine import counters, order_decoder, order_encoder, ring
+from venue.engine import counters, order_decoder, order_encoder, order_turn, ring
 from venue.engine.counters import PEER_BYTES
 from venue.engine.link import Link
 from venue.engine.records import CANCEL_ALL, COMMAND, DAY_EVENT, SET_KILL_SWITCH
@@ -94,7 +95,7 @@ class Gateway:
         # towards the matching thread
         scratch = np.zeros(2, np.int64)
         socket_to_ring = page.histograms[counters.SOCKET_TO_RING]
-        self.inbound = (tuple(link.commands), instruments.table, page.gateway, socket_to_ring, scratch)
+        self._inbound = (tuple(link.commands), instruments.table, page.gateway, socket_to_ring, scratch)
         self._service: deque[tuple[int, int, int]] = deque()
         self._waiting: deque[Connection] = deque()
         self._retry: asyncio.TimerHandle | None = None
@@ -104,8 +105,11 @@ class Gateway:
         self._work = order_encoder.work(PASS_EVENTS)
         tail = (self._work, page.gateway, page.histograms)
         symbols = instruments.symbols.reshape(-1)
-        self._outbound = (tuple(link.events), self.store.arrays, symbols, *tail)
-        self._finishing = (tuple(link.events), *tail, page.account_histograms)
+        outbound = (tuple(link.events), self.store.arrays, symbols, *tail)
+        finishing = (tuple(link.events), *tail, page.account_histograms)
+        self._packed = order_turn.pack((self._inbound, outbound, finishing))
+        self.turn_memory = self._packed.memory
+        """What :func:`venue.engine.order_turn.turn` works on."""
         self._again: asyncio.Handle | None = None
         self._server: asyncio.Server | None = None
         self._tick: asyncio.TimerHandle | None = None
@@ -114,11 +118,10 @@ class Gateway:
 
     def warm_up(self) -> None:
         """Compile all that is called later; before the matching thread starts. Takes seconds the first time."""
-        spare = (tuple(ring.create(2, COMMAND)), *self.inbound[1:])
+        spare = (tuple(ring.create(2, COMMAND)), *self._inbound[1:])
         order_decoder.submit(spare, DAY_EVENT, 0, 0, 0, NO_DESCRIPTOR)
-        order_decoder.decode(spare, np.zeros(1, np.uint8), 0, 0, 0, 0, 0, 0, NO_DESCRIPTOR)
-        order_encoder.encode(self._outbound)
-        order_encoder.finish(self._finishing, 0, 0, 0)
+        order_turn.turn(self.turn_memory, np.zeros(1, np.uint8), 0, 0, 0, 0, 0, 0, NO_DESCRIPTOR)
+        order_turn.deliver(self.turn_memory, 0)
 
     async def start(self, listening_socket: socket.socket) -> None:
         """Serve a bound socket, and read events whenever the matching thread wakes the loop."""
@@ -287,7 +290,7 @@ class Gateway:
     def _submit_service(self) -> None:
         while self._service:
             time_ns = self.clock() + self.market_offset_ns
-            if not order_decoder.submit(self.inbound, *self._service[0], time_ns, self.command_wake):
+            if not order_decoder.submit(self._inbound, *self._service[0], time_ns, self.command_wake):
                 self._retry_soon()
                 return
             self._service.popleft()
@@ -329,19 +332,30 @@ class Gateway:
 
     def _pass(self) -> bool:
         """One bounded pass. True if the event ring is empty, and the next event will wake the loop."""
-        count, dirty, answers, read_ns = order_encoder.encode(self._outbound)
+        count, left, empty = order_turn.deliver(self.turn_memory, self.clock())
+        self._look_after(count, left)
+        return bool(empty)
+
+    def delivered(self, count: int, left: int, empty: bool) -> None:
+        """A turn of a connection has delivered events, too; the arguments are what it returned about them."""
+        self._look_after(count, left)
+        if not empty and self._again is None:
+            self._again = asyncio.get_running_loop().call_soon(self.handle_events)
+
+    def _look_after(self, count: int, left: int) -> None:
+        """What compiled code leaves to Python after ``count`` events: clients that are behind or are not there, and
+        accounts whose store comes to its end."""
         if count < 0:
             raise RuntimeError(f"the matching thread published an event of kind {-1 - count}, which does not exist")
-        written = 0
-        if dirty:
-            now = self.clock()
-            for account in self._work[order_encoder.DIRTY_LIST : order_encoder.DIRTY_LIST + dirty].tolist():
-                connection = self._live[account]
-                if connection is not None:
-                    written += connection.pump(now)
-                if not self.closed_accounts[account] and self.store.streams[account].nearly_full:
-                    self._close_account(account)
-        return bool(order_encoder.finish(self._finishing, answers, read_ns, written))
+        if not left:
+            return
+        now = self.clock()
+        for account in self._work[order_encoder.DIRTY_LIST : order_encoder.DIRTY_LIST + left].tolist():
+            connection = self._live[account]
+            if connection is not None:
+                self.count_bytes_out(connection.pump(now))
+            if not self.closed_accounts[account] and self.store.streams[account].nearly_full:
+                self._close_account(account)
 
     def _close_account(self, account: int) -> None:
         """Only the reserve of its store is left: cancel its orders and take no more, so that the stream ends whole."""

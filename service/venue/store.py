@@ -15,13 +15,14 @@ from typing import Final
 
 import numpy as np
 
-from venue.engine.order_encoder import BYTES, COUNT, LOST, STATE_WORDS
+from venue.engine import order_turn
+from venue.engine.order_encoder import BYTES, COUNT, LINE, LOST, NO_LINE, SENT, SENT_NS, STATE_WORDS
 from venue.engine.records import Array, aligned
 
 BYTES_A_MESSAGE: Final = 16
 """No message of which there can be many is smaller with its frame, so there are places for so many offsets."""
 
-RESERVE: Final = 3
+RESERVE: Final = order_turn.RESERVE
 """A third of a stream is kept for the end of an account that has used the rest: all its orders are canceled then.
 Each of them was Accepted with 67 bytes and takes 21 to be Canceled, so that two thirds of orders need less than a
 quarter; what is in the rings at that time fits beside it: :mod:`venue.config` sees to that."""
@@ -63,6 +64,26 @@ class Stream:
         return lost
 
     @property
+    def sent(self) -> int:
+        """Where what has not been given to the account's connection begins."""
+        sent: int = self._state[SENT]
+        return sent
+
+    @sent.setter
+    def sent(self, position: int) -> None:
+        self._state[SENT] = position
+
+    @property
+    def sent_ns(self) -> int:
+        """When compiled code sent something last (monotonic)."""
+        sent_ns: int = self._state[SENT_NS]
+        return sent_ns
+
+    def set_line(self, descriptor: int = NO_LINE) -> None:
+        """The socket to which compiled code may send what comes next; none: it asks the connection."""
+        self._state[LINE] = descriptor
+
+    @property
     def nearly_full(self) -> bool:
         """Whether only the reserve is left."""
         capacity_bytes, capacity = len(self._packets), len(self._offsets)
@@ -94,6 +115,7 @@ class Store:
         packets = _reserve(accounts * capacity_bytes)
         offsets = _reserve(accounts * entries * 8).cast("q")
         state = aligned(accounts * STATE_WORDS, np.dtype("<i8"))
+        state[LINE::STATE_WORDS] = NO_LINE
         words = state.data
         self.arrays: tuple[Array, Array, Array] = (
             np.frombuffer(packets, np.uint8),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -162,13 +164,14 @@ def test_a_long_replay_leaves_room_for_others(tmp_path: Path, monkeypatch: pytes
     async def scenario(rig: Rig) -> None:
         client = await rig.login(sequence=0)
         (connection,) = rig.gateway.connections
-        before = connection.sent
+        before = connection.stream.sent
+        connection.stream.set_line()  # as while a client is behind
         rig.matcher.flood(0, 400)
         rig.gateway.handle_events()
-        assert connection.sent == before + connections.WRITES * 64
+        assert connection.stream.sent == before + connections.WRITES * 64
         rig.gateway.handle_events()
         await asyncio.sleep(0)
-        assert connection.sent < before + 4 * connections.WRITES * 64
+        assert connection.stream.sent < before + 4 * connections.WRITES * 64
         assert await client.raw(400 * CANCELED_BYTES) == rig.stream()[before:]
         assert connection._again is None, "nothing turns when nothing happens"
 
@@ -305,3 +308,40 @@ async def test_more_events_than_a_pass_takes_leave_room_for_others(rig: Rig) -> 
     await client.send(cancel(1) + order(1))
     assert numbers(await client.messages(1)) == [1]
     assert rig.gateway._again is None, "nothing turns when nothing happens"
+
+
+@with_gateway()
+async def test_a_connection_that_ends_leaves_no_descriptor(rig: Rig) -> None:
+    """Answers go out over a descriptor of our own, which must not keep the connection open."""
+
+    def pointing_at(target: str) -> int:
+        links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+        return sum(os.path.islink(link) and os.readlink(link) == target for link in links)
+
+    client = await rig.login(sequence=0)
+    await client.send(order(1))
+    await client.messages(1)
+    (connection,) = rig.gateway.connections
+    end = os.readlink(f"/proc/self/fd/{connection.transport.get_extra_info('socket').fileno()}")
+    assert pointing_at(end) == 2
+    client.close()
+    await rig.until(lambda: not rig.gateway.connections)
+    await rig.until(lambda: not pointing_at(end))
+
+
+def test_without_a_descriptor_to_spare_answers_come_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(descriptor: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "dup", none_left)
+
+    @with_gateway()
+    async def scenario(rig: Rig) -> None:
+        client = await rig.login(sequence=0)
+        for number in (1, 2):
+            await client.send(order(number))
+            assert numbers(await client.messages(1)) == [number]
+
+    scenario(tmp_path)

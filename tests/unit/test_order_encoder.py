@@ -2,73 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pytest
 
-from order_desk import (
-    ARRIVAL_NS,
-    TIME_NS,
-    Desk,
-    cl_ord_id,
-)
+from order_desk import CAPACITY, TIME_NS, Streams
 from venue.engine import cells, counters, ring
 from venue.engine import order_encoder as encoder
 from venue.wire import ouch
 from venue.wire.ouch import RejectReason
 from venue.wire.soupbintcp import frame
-
-CAPACITY = 16_384
-EVENT_BASE: dict[str, int] = {
-    "time_ns": TIME_NS,
-    "price": 1_895_000,
-    "reference": (1 << 62) + 5,
-    **cl_ord_id("first order 14"),
-    "quantity": 400,
-    "user_ref": 9,
-    "original_user_ref": 7,
-    "instrument": 1,
-    "account": 1,
-    "side": ord("T"),
-    "tif": ord("0"),
-    "display": ord("Y"),
-    "capacity": ord("P"),
-    "iso": ord("N"),
-    "cross": ord("N"),
-}
-
-
-@dataclass
-class Streams:
-    """An encoder over two small stores."""
-
-    desk: Desk = field(default_factory=Desk)
-    entries: int = CAPACITY // 16
-
-    def __post_init__(self) -> None:
-        self.store = (
-            np.zeros(2 * CAPACITY, np.uint8),
-            np.zeros(2 * self.entries, np.int64),
-            np.zeros((2, encoder.STATE_WORDS), np.int64),
-        )
-        self.work = encoder.work(pass_events=64)
-        tail = (self.work, self.desk.gateway, self.desk.histograms)
-        self.outbound = (tuple(self.desk.events), self.store, self.desk.names.reshape(-1), *tail)
-        self.finishing = (tuple(self.desk.events), *tail, self.desk.account_histograms)
-
-    def happen(self, *kinds_and_details: tuple[str, int | str], **changes: int) -> None:
-        for kind, detail in kinds_and_details:
-            row = self.desk.events.records[ring.write_position(self.desk.events, 0)]
-            code = detail if isinstance(detail, int) else ord(detail)
-            for name, value in (EVENT_BASE | {"ingress_ns": 0} | changes | {"kind": ord(kind), "detail": code}).items():
-                row[name] = value
-            ring.publish(self.desk.events, 1, ARRIVAL_NS)
-
-    def stream(self, account: int = 1) -> bytes:
-        data, _, state = self.store
-        return data[account * CAPACITY : account * CAPACITY + int(state[account, encoder.BYTES])].tobytes()
 
 
 def test_each_event_becomes_its_message() -> None:

@@ -80,21 +80,6 @@ def test_what_a_crashed_exchange_has_left_behind(folder: Path, capsys: pytest.Ca
     assert "dead, was ready" in capsys.readouterr().out
 
 
-def test_pages_that_cannot_be_read_are_listed_with_the_reason(folder: Path, page: Page) -> None:
-    crash(folder)
-    (old,) = [file for file in pages.list_pages() if not file.alive]
-    data = bytearray(old.path.read_bytes())
-    data[8:16] = (2).to_bytes(8, "little")
-    old.path.write_bytes(data)
-    console = Console(width=200, no_color=True)
-    with console.capture() as capture:
-        console.print(stat.listing(pages.list_pages()))
-    table, _, below = capture.get().rpartition("┘\n")
-    assert f"│ {os.getpid()}" in table
-    assert str(old.pid) not in table
-    assert below.startswith(f"{old.path} has layout version 2, this venue reads ")
-
-
 def test_everything_is_said_in_eighty_columns(page: Page) -> None:
     for _ in range(100):
         record(page.histograms[ORDER_TO_ACK], 20_000)

@@ -39,8 +39,13 @@ BYTES: Final = 0  # of all its packets so far: where the next one begins
 COUNT: Final = 1  # messages so far; the number of the last one
 DIRTY: Final = 2  # 1: in the list of those that got something in this pass
 LOST: Final = 3  # messages that found no room; once there is one, the stream has ended
+SENT: Final = 4  # bytes given to its connection
+LINE: Final = 5  # the descriptor of a socket to send to, or NO_LINE: the connection has to write
+SENT_NS: Final = 6  # when something went to LINE last (the gateway's clock)
 STATE_WORDS: Final = 16
 """The row's width: two cache lines."""
+
+NO_LINE: Final = -1
 
 # --- work: one int64 array of the loop thread for all that passes between the calls ---------------------------------
 

@@ -120,6 +120,12 @@ def unpark(ring: Ring) -> None:
 
 
 @kernel
+def parked(ring: Ring) -> bool:
+    """Producer: whether the consumer sleeps or is about to, as far as can be seen now."""
+    return load_acquire(ring.control, PARKED) != 0
+
+
+@kernel
 def must_wake(ring: Ring) -> bool:
     """Producer, after publishing: True once for each sleep of the consumer; the caller then wakes it."""
     fence()

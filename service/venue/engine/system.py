@@ -7,6 +7,7 @@ the calls put their structures there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -20,11 +21,14 @@ from venue.engine.records import Array
 
 CLOCK_MONOTONIC: Final = 1
 POLLIN: Final = 1
+MSG_DONTWAIT: Final = 0x40
+MSG_NOSIGNAL: Final = 0x4000
 
 if JIT:
     _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
     _write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.int64))
     _read: Any = types.ExternalFunction("read", types.int64(types.int32, types.int64, types.int64))
+    _send: Any = types.ExternalFunction("send", types.int64(types.int32, types.int64, types.int64, types.int32))
     _poll: Any = types.ExternalFunction("poll", types.int32(types.int64, types.int64, types.int32))
 else:
 
@@ -65,6 +69,17 @@ def _plain_sleep(descriptor: int, timeout_ms: int, scratch: Array) -> None:
         os.read(descriptor, 8)
 
 
+@kernel
+def _send_now(descriptor: int, data: Array, start: int, count: int) -> int:
+    return int(_send(descriptor, address(data, start), count, MSG_DONTWAIT | MSG_NOSIGNAL))
+
+
+def _plain_send_now(descriptor: int, data: Array, start: int, count: int) -> int:
+    with contextlib.suppress(OSError):
+        return os.write(descriptor, data[start : start + count].data)
+    return -1
+
+
 now_ns: Any = _now_ns if JIT else _plain_now_ns
 """``now_ns(scratch)``: the monotonic clock in nanoseconds, the same as ``time.monotonic_ns()`` (22 ns a call)."""
 
@@ -73,6 +88,10 @@ wake: Any = _wake if JIT else _plain_wake
 
 sleep: Any = _sleep if JIT else _plain_sleep
 """``sleep(descriptor, timeout_ms, scratch)``: until somebody wakes the descriptor, at most ``timeout_ms``."""
+
+send_now: Any = _send_now if JIT else _plain_send_now
+"""``send_now(descriptor, data, start, count)``: give ``data[start : start + count]`` (uint8) to a socket; how many
+bytes it took, without waiting, or -1 if it is full or broken."""
 
 
 def wake_descriptor() -> int:

@@ -90,19 +90,18 @@ def follow(page: Page, console: Console, *, as_json: bool) -> None:
 
 
 def listing(found: list[pages.PageFile]) -> RenderableType:
-    """All exchanges that have a page; below, why some pages cannot be read, as those of another version of venue."""
+    """All exchanges that have a page."""
     table = Table("pid", "state", "mode", "started", "version", title="exchanges", title_justify="left")
-    unreadable = []
     for file in found:
         try:
             views = open_read_only(file.path).snapshot()
         except PageError as error:
-            unreadable.append(Text(str(error), style="dim"))
+            table.add_row(str(file.pid), "?", str(error), "", "")
             continue
         started = datetime.fromtimestamp(int(views.header["started_at_ns"][0]) / 1e9).isoformat(" ", "seconds")
         state = views.state.name.lower() if file.alive else f"dead, was {views.state.name.lower()}"
         table.add_row(str(file.pid), state, views.mode, started, views.venue_version)
-    return Group(table, *unreadable) if found else Text("no exchange has left a counters page")
+    return table if found else Text("no exchange has left a counters page")
 
 
 def view(stats: answers.Stats, pid: int, span: str) -> RenderableType:

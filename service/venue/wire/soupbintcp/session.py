@@ -72,8 +72,8 @@ class Session:
         return data
 
     def sent(self, now: int) -> None:
-        """Something has been written at `now`, whoever made it."""
-        self._sent_at = now
+        """Something has been written at `now`, whoever made it; also told later, and in any order."""
+        self._sent_at = max(self._sent_at, now)
 
     def heard(self, now: int) -> None:
         """Something has been read at `now`, even if it did not come through `receive`."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -235,6 +236,7 @@ def test_a_hidden_tab_piles_up_no_work(see: See) -> None:
 def test_a_restart_clears_what_was_seen_before(browsing: Browsing) -> None:
     async def tell() -> None:
         first = MockVenue()
+        first.figures.started -= timedelta(hours=30)
         port = await first.start()
         async with browsing.visit(f"http://127.0.0.1:{port}/#AAPL", restarts=True) as seen:
             await seen.until_shown("#trades tr:nth-child(5)")
@@ -242,6 +244,8 @@ def test_a_restart_clears_what_was_seen_before(browsing: Browsing) -> None:
             await seen.until_shown("#banner:visible")
             assert (await seen.text("#banner")).startswith("Reconnecting…")
             assert await seen.text("#state") == "not connected"
+            await seen.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+            assert await seen.page.evaluate("document.documentElement.scrollWidth") == NARROW[0], "the longest words"
             assert await seen.page.locator("#trades tr").count() >= 5, "what is known stays as long"
             async with served(MockVenue(quiet=True), port):
                 await seen.until_hidden("#banner")

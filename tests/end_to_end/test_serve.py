@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -198,8 +199,16 @@ def test_a_service_with_several_matching_threads(tmp_path: Path) -> None:
             Replay(capture, line, speed=None, linger_s=0).run()
         wait_until(lambda: service.metrics()["venue_live_orders{feed}"] == 1, "the recorded order")
         assert service.metrics()["venue_matching_threads"] == 16
+
+        def look() -> None:
+            seen.append(json.loads(service.get("/api/fills")[1]))
+            seen.append(json.loads(service.get(f"/api/fills?since={seen[0]['next']}")[1]))
+            seen.append(json.loads(service.get("/api/book/AAPL")[1]))
+            service.process.terminate()
+
+        seen: list[Any] = []
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            heard = runner.run(a_trade(service, service.process.terminate))
+            heard = runner.run(a_trade(service, look))
         assert heard == [
             "system event S",
             "accepted 1: B 150 @ 100000",
@@ -208,6 +217,11 @@ def test_a_service_with_several_matching_threads(tmp_path: Path) -> None:
         ]
         code, out, err = service.finish()
     assert (code, out) == (0, "")
+    fills, more, book = seen
+    assert [(fill["symbol"], fill["shard"], fill["number"]) for fill in fills["fills"]] == [("AAPL", 0, 1)]
+    assert fills["next"] == ",".join(["1"] + ["0"] * 15)
+    assert more == {"fills": [], "next": fills["next"], "missed": 0}
+    assert [order["open"] for order in book["own"]] == [50]
     warned = [line["shards"] for line in map(json.loads, err.splitlines()) if line["event"] == "more shards than cores"]
     assert warned == ([16] if len(os.sched_getaffinity(0)) < 17 else [])
 

@@ -6,6 +6,7 @@ import pytest
 
 from commands import (
     OPEN_NS,
+    Command,
     add,
     cancel,
     cancel_all,
@@ -288,30 +289,35 @@ def test_an_order_counts_as_open_until_its_end_has_been_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "limits"),
+    ("ends", "self_match", "left"),
     [
-        ([enter(2, "S", 10, 10_000, account=1)], {}),
-        ([enter(2, "S", 10, 10_000)], {"self_match": r.CANCEL_OLDEST}),
-        ([enter(2, "S", 10, 10_000)], {"self_match": r.DECREMENT}),
-        ([cancel(1)], {}),
-        ([cancel(1, 4), cancel(1, 4), modify(1, "B", 3), modify(1, "B", 0)], {}),
-        ([kill_switch(True)], {}),
-        ([cancel_all("Z")], {}),
-        ([replace(1, 2, 10, 10_050)], {}),
-        ([add(1, "S", 4, 10_000), add(2, "S", 6, 10_000)], {}),
+        ([enter(2, "S", 10, 10_000, account=1)], r.ALLOW, 0),
+        ([enter(2, "S", 4, 10_000, account=1)], r.ALLOW, 1),
+        ([enter(2, "S", 10, 10_000)], r.CANCEL_OLDEST, 1),
+        ([enter(2, "S", 10, 10_000)], r.CANCEL_NEWEST, 1),
+        ([enter(2, "S", 10, 10_000)], r.DECREMENT, 0),
+        ([enter(2, "S", 4, 10_000)], r.DECREMENT, 1),
+        ([enter(2, "S", 14, 10_000)], r.DECREMENT, 1),
+        ([cancel(1)], r.ALLOW, 0),
+        ([cancel(1, 4), cancel(1, 4), modify(1, "B", 3)], r.ALLOW, 1),
+        ([modify(1, "B", 0)], r.ALLOW, 0),
+        ([kill_switch(True)], r.ALLOW, 0),
+        ([cancel_all("Z")], r.ALLOW, 0),
+        ([replace(1, 2, 10, 10_050)], r.ALLOW, 0),
+        ([replace(1, 2, 10, 9_900)], r.ALLOW, 1),
+        ([add(1, "S", 4, 10_000), add(2, "S", 6, 10_000)], r.ALLOW, 0),
     ],
 )
-def test_every_end_of_an_order_is_seen(ends: list[object], limits: dict[str, int]) -> None:
-    sharded = Sharded(accounts=[limits, {}])
+def test_every_end_of_an_order_is_seen_and_nothing_else_is_taken_for_one(
+    ends: list[Command], self_match: int, left: int
+) -> None:
+    sharded = Sharded(accounts=[{"self_match": self_match}, {}])
     sharded.sent(enter(1, "B", 10, 10_000))
     assert sharded.total("open_orders") == 1
-    for command in ends:
-        sharded.send(command)  # type: ignore[arg-type]
-    view = sharded.views[0]
-    for account in (0, 1):
-        assert sharded.total("open_orders", account) == view.account(account)["open_orders"], account
-    assert view.account(0)["open_orders"] == (1 if "self_match" in limits and limits["self_match"] == 2 else 0)
-    assert sharded.total("replaces") == 0
+    sharded.sent(*ends)
+    assert sharded.views[0].account(0)["open_orders"] == left
+    assert sharded.total("open_orders") == left
+    assert sharded.total("open_orders", 1) == sharded.total("replaces") == 0
 
 
 def test_the_rate_counts_over_all_threads() -> None:

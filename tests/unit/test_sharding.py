@@ -463,6 +463,16 @@ def test_whoever_publishes_after_a_turn_wakes_the_loop_once() -> None:
     assert [ring.must_wake(one) for one in (sharded.intake, *answers)] == [True, True, True]
 
 
+def test_nobody_waits_for_the_intake_to_be_emptied() -> None:
+    """The router runs on the thread that would wait (:mod:`venue.engine.order_turn`)."""
+    sharded = Sharded()
+    sharded.turn()
+    sharded.put(query())
+    assert ring.must_wake(sharded.intake)
+    assert ring.parked(sharded.intake)
+    assert not ring.parked(sharded.matchers[0].commands), "with one thread it is worth it"
+
+
 def test_commands_held_back_wait_for_the_clock_and_events_still_wake() -> None:
     sharded = Sharded(capacities=(64, 64))
     sharded.put(*[enter(1 + number, "B", 1, 10_000) for number in range(65)])

@@ -25,6 +25,7 @@ KNOWN_HEAD: Final = 16  # the producer's copy of HEAD
 HEAD: Final = 32  # written by the consumer
 KNOWN_TAIL: Final = 48  # the consumer's copy of TAIL
 PARKED: Final = 64  # 1: the consumer sleeps or is about to
+SAME_THREAD: Final = 65  # 1: the producer's thread is the consumer, too: waiting for it is in vain
 CONTROL_WORDS: Final = 80
 
 
@@ -121,8 +122,9 @@ def unpark(ring: Ring) -> None:
 
 @kernel
 def parked(ring: Ring) -> bool:
-    """Producer: whether the consumer sleeps or is about to, as far as can be seen now."""
-    return load_acquire(ring.control, PARKED) != 0
+    """Producer: whether the consumer sleeps or is about to, as far as can be seen now, or does nothing meanwhile as it
+    is the same thread."""
+    return load_acquire(ring.control, PARKED) + int(ring.control[SAME_THREAD]) != 0
 
 
 @kernel

@@ -20,7 +20,7 @@ from venue.engine.books import MATCHES, REFERENCES, Books
 from venue.engine.events import SHARDED, Outbox
 from venue.engine.kernel import verb
 from venue.engine.records import COMMAND, EVENT, Array, aligned
-from venue.engine.ring import CONTROL_WORDS, Ring
+from venue.engine.ring import CONTROL_WORDS, SAME_THREAD, Ring
 
 PLACE: Final = np.dtype(
     [
@@ -106,6 +106,7 @@ def create(
     of each thread's own rings.
     """
     shards = len(wakes)
+    intake.control[SAME_THREAD] = 1
     totals = aligned(len(accounts), TOTAL)
     for limit in ("max_open_orders", "max_orders_per_s"):
         totals[limit] = accounts[limit]

@@ -15,9 +15,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numba
 
 from venue.engine import kernel, loop, orders
+from venue.engine.reference import Reference
 
 if TYPE_CHECKING:
     from venue.app import Exchange
@@ -29,20 +32,27 @@ def compile_kernels(exchange: Exchange) -> None:
     """Have every kernel ready. Takes well under a second from the cache."""
     begun = time.monotonic()
     with help_for_first_start():
-        loop.warm_up(exchange.matchers[0])
-        if exchange.shards is not None:
-            exchange.shards.warm_up()
-        exchange.gateway.warm_up()
-        if exchange.feed is not None:
-            exchange.feed.warm_up()
-    log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 1)})
+        compile_from_the_beginning(exchange)
+    log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 3)})
+
+
+def compile_from_the_beginning(exchange: Exchange) -> None:
+    """The matching thread, then what takes orders and feed to it."""
+    loop.warm_up(exchange.matchers[0])
+    if exchange.shards is not None:
+        exchange.shards.warm_up()
+    exchange.gateway.warm_up()
+    if exchange.feed is not None:
+        exchange.feed.warm_up()
 
 
 def compile_from_the_end(exchange: Exchange) -> None:
-    """What :func:`compile_kernels` comes to last: orders in the matching thread, then the codecs of both ports."""
+    """What the other comes to last: orders in the matching thread, then the codecs of both ports."""
     matcher = exchange.matchers[0]
+    typeof: Any = numba.typeof
+    books, out = Reference(typeof(matcher.books)), Reference(typeof(matcher.out))
     for step in (orders.enter, orders.replace, orders.cancel, orders.modify):
-        kernel.compile_for(step, matcher.books, matcher.out, matcher.commands.records[0])
+        kernel.compile_for(step, books, out, typeof(matcher.commands.records[0]))
     if exchange.feed is not None:
         exchange.feed.warm_up()
     exchange.gateway.warm_up()

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from venue.engine import atomics, kernel
-from venue.engine.kernel import JIT
 from venue.engine.records import Array
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
@@ -83,38 +83,6 @@ def test_overlapping_words_move_whole(to: int, start: int) -> None:
     assert words.tolist() == expected
 
 
-FLOATS = """
-import sys
-from engine_under_test import Engine
-from sharded_engine import Sharded
-from venue.engine import loop
-loop.run(Engine().matcher, 0)
-Sharded().turn()
-functions = {f for m in list(sys.modules.values()) if m.__name__.startswith("venue.engine") for f in vars(m).values()
-             if getattr(f, "overloads", None)}
-for function in functions:
-    for overload in function.overloads.values():
-        for name, kind in overload.type_annotation.typemap.items():
-            if "float" in str(kind) or "complex" in str(kind):
-                print(function.__name__, name, kind)
-print(len(functions))
-"""
-
-
-@pytest.mark.skipif(not JIT, reason="looks at compiled code")
-def test_no_float_ever_enters_the_engine(tmp_path: Path) -> None:
-    """Numba makes a float of a variable that is unsigned on one branch and signed on the other. Types are known only
-    to the process that compiles, hence a cache of its own; they are the same without optimisation, which is quicker."""
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))))
-    own = {"VENUE_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0", "PYTHONPATH": path}
-    run = subprocess.run(
-        [sys.executable, "-c", FLOATS], env=os.environ | own, capture_output=True, text=True, check=True
-    )
-    *floats, compiled = run.stdout.splitlines()
-    assert floats == []
-    assert int(compiled) > 50
-
-
 def test_another_source_or_another_setting_means_another_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in kernel.COMPILED_SOURCES:
         (tmp_path / folder / "deeper").mkdir(parents=True)
@@ -131,6 +99,30 @@ def test_another_source_or_another_setting_means_another_cache(tmp_path: Path, m
     monkeypatch.setattr(kernel.settings, "CPU_NAME", "generic")
     digests.add(kernel.sources_digest())
     assert len(digests) == 6
+
+
+def test_a_new_version_removes_what_nobody_has_used_for_a_month(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VENUE_CACHE_DIR", str(tmp_path))
+    day_s = 24 * 3600
+
+    def kept(name: str, days_ago: float) -> Path:
+        folder = tmp_path / "kernels" / name
+        folder.mkdir(parents=True)
+        (folder / "run.nbi").write_bytes(b"code")
+        os.utime(folder, (time.time() - days_ago * day_s,) * 2)
+        return folder
+
+    old, recent = kept("0123456789abcdef", 31), kept("fedcba9876543210", 29)
+    somebody_elses = kept("photos", 400)
+    monkeypatch.setattr(kernel, "sources_digest", lambda: recent.name)
+    assert kernel.cache_folder() == recent
+    assert old.exists(), "only a new version looks around"
+    assert time.time() - recent.stat().st_mtime < day_s, "it is in use"
+    monkeypatch.setattr(kernel, "sources_digest", lambda: "00000000ffffffff")
+    new = kernel.cache_folder()
+    assert sorted((tmp_path / "kernels").iterdir()) == sorted([new, recent, somebody_elses])
 
 
 def test_a_cache_that_cannot_be_written_is_replaced_by_a_temporary_one(

@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self.gateway.connected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._bytes[self._end :]
+        return self._bytes[self._end :] if self._end else self._bytes
 
     def buffer_updated(self, nbytes: int) -> None:
         now = self.gateway.clock()
@@ -178,7 +178,8 @@ class Connection(asyncio.BufferedProtocol):
         elif stop == order_decoder.BAD_MESSAGE:
             start = self._start + 3
             self._protocol_error(_complaint(bytes(self._bytes[start : start + self._packet_length() - 1])))
-        gateway.delivered(done, left, empty)
+        if done < 0 or left or not empty:
+            gateway.delivered(done, left, empty)
 
     def _packet_length(self) -> int:
         return int.from_bytes(self._bytes[self._start : self._start + 2], "big")

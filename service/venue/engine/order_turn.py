@@ -25,8 +25,12 @@ from venue.engine.system import now_ns, send_now
 
 SOON: Final = 64
 """So few commands, of the chunk or before it, the matching thread has done in a moment."""
-SOON_NS: Final = 10_000
-"""How long that moment is at most: a thread that does not run may have lost its core."""
+SOON_NS: Final = 5_000
+"""How long that moment is at most."""
+IN_VAIN: Final = 2
+"""The word of ``work`` that counts down turns which do not wait."""
+TURNS_IN_VAIN: Final = 31
+"""So many after one that waited in vain: the matching thread has lost its core, maybe to the one who waits."""
 RESERVE: Final = 3
 """A third of a stream is kept for the end of an account that has used the rest: see :mod:`venue.store`."""
 
@@ -101,13 +105,18 @@ def turn(
     commands = Ring(inbound[0][0], inbound[0][1], inbound[0][2])
     events = Ring(outbound[0][0], outbound[0][1], outbound[0][2])
     rings.unpark(events)  # what is published from now on needs no wake-up
+    work = outbound[3]
     awake = not rings.parked(commands) and rings.depth(commands) < SOON
     stop, used, count = order_decoder.decode(
         inbound, buffer, start, end, account, firm, arrival_ns, time_ns, command_wake
     )
-    if awake and 0 < count <= SOON:
-        until_ns = now_ns(inbound[4]) + SOON_NS
-        while rings.depth(commands) > 0 and now_ns(inbound[4]) < until_ns:
+    if work[IN_VAIN] > 0:
+        work[IN_VAIN] -= 1
+    elif awake and 0 < count <= SOON:
+        until_ns = now_ns(work) + SOON_NS
+        while rings.depth(commands) > 0 and now_ns(work) < until_ns:
             cpu_relax()
+        if rings.depth(commands) > 0:
+            work[IN_VAIN] = TURNS_IN_VAIN
     done, left, empty = deliver(packed, arrival_ns)
     return stop, used, count, done, left, empty

@@ -1,7 +1,7 @@
 """Many arrays as one argument: a tuple of arrays is laid down in memory once and taken up again inside a kernel.
 
-A call from Python costs 80 to 150 ns for each array it passes, however deep in tuples; the two calls that an order
-needs went from 5.2 µs to 0.8 µs with everything that stays the same packed.
+A call from Python costs 80 to 150 ns for each array it passes, however deep in tuples: the three calls with 23 arrays
+that an order needed cost 5.0 µs with nothing to do, the one with everything packed that took their place 0.5 µs.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ def index_find(table: Array, reference: int) -> int:
 
 @kernel
 def index_insert(table: Array, reference: int, slot: int) -> None:
-    index.insert(table, reference, slot)
+    index.insert(table, index.locate(table, reference), reference, slot)
 
 
 @kernel
 def index_erase(table: Array, reference: int) -> None:
-    index.erase(table, reference)
+    index.erase(table, index.locate(table, reference))
 
 
 REFERENCES = st.one_of(st.integers(0, 40), st.sampled_from([2**63 - 1, -(2**63), -1, 2**40, 2**62]))

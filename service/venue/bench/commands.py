@@ -126,3 +126,25 @@ def watched(as_json: AsJson = False) -> None:
 
     before = conditions()
     show("watched", bench_watched(), before, as_json)
+
+
+@app.command()
+def book(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="An ITCH 5.0 BinaryFILE, plain or gzip, instead of a made-up flow."),
+    ] = None,
+    repeats: Repeats = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Build books from ITCH messages, and see what more symbols and more live orders cost.
+
+    Without a file: 10 million messages over 2,000 symbols with some 340,000 live orders, made up in memory (1 GB),
+    then a million for 8 to 8,000 symbols and for 10,000 to 2,000,000 live orders.
+
+    venue bench book --json
+    """
+    from venue.bench.book import bench_book
+
+    before = conditions()
+    show("book", bench_book(file, repeats), before, as_json)

@@ -161,7 +161,7 @@ def process(market: Market, ahead: int) -> Any:
     """
     m = market.matcher
     command = m.commands.records[ring.read_position(m.commands, ahead)]
-    apply_recorded(m.books, m.out, command, int(command["kind"]))
+    apply_recorded(m.books, m.out, command, int(command["kind"]), 0)
     return command
 
 

@@ -9,7 +9,7 @@ float).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from llvmlite import binding, ir
@@ -192,6 +192,34 @@ def _move(typing: Any, array: Any, to: Any, start: Any, count: Any) -> Any:
 def move(array: Array, to: int, start: int, count: int) -> None:
     """``array[to : to + count] = array[start : start + count]`` in an int64 array; the two may overlap."""
     array[to : to + count] = array[start : start + count].copy()
+
+
+LANES: Final = 16
+"""How many words ``above`` looks at: two registers of the widest kind, four of the next."""
+
+
+def _above(typing: Any, array: Any, index: Any, lanes: Any, bound: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(I64, LANES)
+        pointer = builder.bitcast(_pointer(context, builder, signature, args), vector.as_pointer())
+        words = builder.load(pointer, align=8)
+        zeros = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
+        undefined = ir.Constant(vector, ir.Undefined)
+        bounds = builder.shuffle_vector(builder.insert_element(undefined, args[3], I32(0)), undefined, zeros)
+        bits = builder.bitcast(builder.icmp_signed(">", words, bounds), I16)
+        kept = builder.and_(bits, builder.trunc(builder.sub(builder.shl(I64(1), args[2]), I64(1)), I16))
+        return builder.zext(builder.ctpop(kept), I64)
+
+    return types.int64(array, types.int64, types.int64, types.int64), build
+
+
+@lowered_by(_above)
+def above(array: Array, index: int, lanes: int, bound: int) -> int:
+    """How many of the ``lanes`` (up to ``LANES``) words of an int64 array from ``index`` on are greater than ``bound``.
+
+    ``LANES`` words are read whatever ``lanes`` is.
+    """
+    return int((array[index : index + lanes] > bound).sum())
 
 
 # --- big-endian bytes -------------------------------------------------------------------------------------------

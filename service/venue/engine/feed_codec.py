@@ -217,7 +217,8 @@ def _fill(command: Any, data: Array, at: int, row: Array, instrument: int, ingre
     kind = int(row[KIND])
     price = _field(data, at, row, PRICE)
     side = _field(data, at, row, SIDE)
-    if price > MAX_TICKS or (kind == records.ADD and side != SIDE_BUY and side != SIDE_SELL):
+    wrong_side = (kind == records.ADD) & (side != SIDE_BUY) & (side != SIDE_SELL)  # no branch on what comes at random
+    if (price > MAX_TICKS) | wrong_side:
         return False
     shares = _field(data, at, row, QUANTITY)
     if shares < 0 or shares > MAX_SHARES:  # only a cross counts its shares in 64 bits, and only its price moves a book

@@ -30,35 +30,47 @@ def home(table: Array, reference: int) -> int:
 
 
 @verb
-def find(table: Array, reference: int) -> int:
-    """The slot of a reference, 0 if it is not known."""
+def locate(table: Array, reference: int) -> int:
+    """The place of a reference, or the empty place where it would go: ``table[place + 1]`` is its slot, or 0."""
     mask = len(table) - 1
     place = 2 * home(table, reference)
-    while True:
-        slot = table[place + 1]
-        if slot == 0 or table[place] == reference:
-            return int(slot)
+    while table[place + 1] != 0 and table[place] != reference:
         place = (place + 2) & mask
+    return place
 
 
 @verb
-def insert(table: Array, reference: int, slot: int) -> None:
-    """Remember a reference that is not known yet."""
-    mask = len(table) - 1
+def guess(table: Array, reference: int) -> int:
+    """The place of a known reference if it is one of the first two; no branch depends on it."""
     place = 2 * home(table, reference)
-    while table[place + 1] != 0:
-        place = (place + 2) & mask
+    return (place + 2 * int(table[place] != reference)) & (len(table) - 1)
+
+
+@verb
+def confirm(table: Array, reference: int, place: int) -> int:
+    """The same, where ``place`` is where the reference stood a moment ago, or any other."""
+    if table[place] == reference and table[place + 1] != 0:
+        return place
+    return locate(table, reference)
+
+
+@verb
+def find(table: Array, reference: int) -> int:
+    """The slot of a reference, 0 if it is not known."""
+    return int(table[locate(table, reference) + 1])
+
+
+@verb
+def insert(table: Array, place: int, reference: int, slot: int) -> None:
+    """Remember a reference that is not known yet, at the place that ``locate`` gave for it."""
     table[place] = reference
     table[place + 1] = slot
 
 
 @verb
-def erase(table: Array, reference: int) -> None:
-    """Forget a known reference, and move back what collisions had pushed behind it."""
+def erase(table: Array, hole: int) -> None:
+    """Forget the reference at a place, and move back what collisions had pushed behind it."""
     mask = len(table) - 1
-    hole = 2 * home(table, reference)
-    while table[hole] != reference or table[hole + 1] == 0:
-        hole = (hole + 2) & mask
     place = hole
     while True:
         place = (place + 2) & mask

@@ -75,11 +75,12 @@ def unknown(b: Books, command: Array) -> None:
 
 
 @verb
-def forget(b: Books, slot: int) -> None:
-    """Take a recorded order out of its queue, the index and the pool."""
+def forget(b: Books, place: int) -> None:
+    """Take the recorded order that stands at ``place`` of the index out of its queue, the index and the pool."""
+    slot = int(b.references[place + 1])
     if int(b.orders[slot]["level"]) != 0:
         leave(b, slot)
-    index.erase(b.references, int(b.orders[slot]["reference"]))
+    index.erase(b.references, place)
     free_order(b, slot)
 
 
@@ -123,6 +124,10 @@ def place_recorded(
 
     ``consumed`` is what own orders had taken of the order that it replaces.
     """
+    place = index.locate(b.references, reference)
+    if b.references[place + 1] != 0:
+        b.counters[0]["duplicate_references"] += 1
+        return
     price = int(command["price"])
     displayed = int(command["quantity"])
     open_ = max(0, displayed - consumed)
@@ -151,7 +156,7 @@ def place_recorded(
         b.counters[0]["capacity_rejects"] += 1
         mark_incomplete(b, instrument)
         return
-    index.insert(b.references, reference, slot)
+    index.insert(b.references, place, reference, slot)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -161,14 +166,10 @@ def place_recorded(
 def add(b: Books, out: Outbox, command: Array) -> None:
     """A, F: a new order, or the second half of a replace."""
     instrument = int(command["instrument"])
-    reference = int(command["word0"])
     if instrument >= len(b.books):
         return
-    if index.find(b.references, reference) != 0:
-        b.counters[0]["duplicate_references"] += 1
-        return
     know_book(b, instrument)
-    place_recorded(b, out, command, instrument, side_of(int(command["side"])), reference, 0)
+    place_recorded(b, out, command, instrument, side_of(int(command["side"])), int(command["word0"]), 0)
 
 
 @verb
@@ -194,9 +195,10 @@ def not_first(b: Books, slot: int) -> bool:
 
 
 @verb
-def execute(b: Books, out: Outbox, command: Array) -> None:
+def execute(b: Books, out: Outbox, command: Array, place: int) -> None:
     """E, C: history traded ``quantity`` of an order. Own orders that stand before it trade first."""
-    slot = index.find(b.references, int(command["word0"]))
+    place = index.confirm(b.references, int(command["word0"]), place)
+    slot = int(b.references[place + 1])
     if slot == 0:
         unknown(b, command)
         return
@@ -224,13 +226,14 @@ def execute(b: Books, out: Outbox, command: Array) -> None:
     b.books[instrument]["last_price"] = price
     print_recorded(b, RECORDED_EXECUTION, instrument, 1 - side, price, traded, int(command["time_ns"]))
     if displayed == 0:
-        forget(b, slot)
+        forget(b, place)
 
 
 @verb
-def reduce_recorded(b: Books, command: Array) -> None:
+def reduce_recorded(b: Books, command: Array, place: int) -> None:
     """X: history canceled ``quantity`` of an order, which keeps its place."""
-    slot = index.find(b.references, int(command["word0"]))
+    place = index.confirm(b.references, int(command["word0"]), place)
+    slot = int(b.references[place + 1])
     if slot == 0:
         unknown(b, command)
         return
@@ -239,28 +242,30 @@ def reduce_recorded(b: Books, command: Array) -> None:
     if displayed < 0:
         b.counters[0]["over_executions"] += 1
     if displayed <= 0:
-        forget(b, slot)
+        forget(b, place)
         return
     order["displayed"] = displayed
     open_to(b, slot, min(int(order["open"]), displayed))
 
 
 @verb
-def delete(b: Books, command: Array) -> None:
+def delete(b: Books, command: Array, place: int) -> None:
     """D: history took an order out. That one whose shares own orders have taken goes, too, counts as divergence."""
-    slot = index.find(b.references, int(command["word0"]))
+    place = index.confirm(b.references, int(command["word0"]), place)
+    slot = int(b.references[place + 1])
     if slot == 0:
         unknown(b, command)
         return
     if int(b.orders[slot]["open"]) < int(b.orders[slot]["displayed"]):
         diverge(b, 0)
-    forget(b, slot)
+    forget(b, place)
 
 
 @verb
-def replace_recorded(b: Books, out: Outbox, command: Array) -> None:
+def replace_recorded(b: Books, out: Outbox, command: Array, place: int) -> None:
     """U: a new reference, price and size at the back of the queue. What own orders had taken stays taken."""
-    slot = index.find(b.references, int(command["word0"]))
+    place = index.confirm(b.references, int(command["word0"]), place)
+    slot = int(b.references[place + 1])
     if slot == 0:
         unknown(b, command)
         return
@@ -269,10 +274,7 @@ def replace_recorded(b: Books, out: Outbox, command: Array) -> None:
     side = int(order["side"])
     consumed = int(order["displayed"]) - int(order["open"])
     reference = int(command["word1"])
-    forget(b, slot)
-    if index.find(b.references, reference) != 0:
-        b.counters[0]["duplicate_references"] += 1
-        return
+    forget(b, place)
     place_recorded(b, out, command, instrument, side, reference, consumed)
 
 
@@ -320,9 +322,9 @@ def lose(b: Books) -> None:
 def reset(b: Books) -> None:
     """A new feed session: forget every recorded order and every halt; own orders stay."""
     outlined()
-    for place in range(1, len(b.references), 2):
-        while b.references[place] != 0:  # erasing may move another entry here
-            forget(b, int(b.references[place]))
+    for place in range(0, len(b.references), 2):
+        while b.references[place + 1] != 0:  # erasing may move another entry here
+            forget(b, place)
     b.state[HISTORY_LOST] = 0
     for instrument in range(len(b.books)):
         b.books[instrument]["recorded"] = 0

@@ -7,6 +7,8 @@ monotonic clock (``ingress_ns``). 64-bit identities are int64 views of the wire'
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 from typing import Any, Final
 
 import numpy as np
@@ -250,8 +252,22 @@ for _dtype, _size in SIZES.items():
     assert _dtype.itemsize == _size, (_dtype, _dtype.itemsize)
 
 
+HUGE_FROM: Final = 1 << 22
+"""Bytes from which memory is asked for in pages of 2 MiB where the system has them."""
+
+
 def aligned(length: int, dtype: np.dtype[Any]) -> Array:
-    """Zeros that begin on a cache line; the pages are touched only when used."""
-    raw = np.zeros(length * dtype.itemsize + 128, np.uint8)
+    """Zeros that begin on a cache line; the pages are touched only when used.
+
+    Large arrays ask for huge pages: with 340,000 live orders a book update would otherwise miss the TLB several times.
+    """
+    size = length * dtype.itemsize + 128
+    if size < HUGE_FROM:
+        raw: Array = np.zeros(size, np.uint8)
+    else:
+        pages = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with contextlib.suppress(OSError, AttributeError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        raw = np.frombuffer(pages, np.uint8)
     start = -raw.ctypes.data % 128
     return raw[start : start + length * dtype.itemsize].view(dtype)

@@ -82,8 +82,8 @@ class Orders(State):
             self.tell(r.MODIFIED, c.account, answer=True, user_ref=c.user_ref, side=c.side, quantity=open)
 
     def query(self, c: Command) -> None:
-        """The next number that may be used; 0 once there is none."""
-        following = (self.accounts[c.account].last_user_ref + 1) % 2**32
+        """The next number that may be used; 0 once there is none. The command names one used elsewhere, or 0."""
+        following = (max(self.accounts[c.account].last_user_ref, c.user_ref) + 1) % 2**32
         self.tell(r.QUERY_RESPONSE, c.account, answer=True, user_ref=following)
 
     def cancel_all(self, c: Command) -> None:

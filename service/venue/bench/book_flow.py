@@ -112,7 +112,7 @@ def names(symbols: int) -> list[str]:
 @verb
 def draw(f: Flow, below: int) -> int:
     """A number from 0 to ``below`` - 1 (up to 2^31), from a linear congruence of 48 bits."""
-    state = (f.numbers[RANDOM] * 0x5DEECE66D + 11) & 0xFFFFFFFFFFFF
+    state = (int(f.numbers[RANDOM]) * 0x5DEECE66D + 11) & 0xFFFFFFFFFFFF
     f.numbers[RANDOM] = state
     return int((state >> 17) * below >> 31)
 
@@ -159,7 +159,7 @@ def any_instrument(f: Flow) -> int:
 def begin(f: Flow, data: Array, at: int, size: int, code: int, instrument: int, reference: int) -> int:
     """Write the length and what all messages begin with; gives back where the message stands."""
     store_be16(data, at, size)
-    time_ns = OPEN_NS + STEP_NS * f.numbers[STEPS]
+    time_ns = OPEN_NS + STEP_NS * int(f.numbers[STEPS])
     data[at + 2] = code
     store_be16(data, at + 2 + LOCATE, instrument + 1)
     store_be16(data, at + 2 + LOCATE + 2, 0)

@@ -148,3 +148,15 @@ def book(
 
     before = conditions()
     show("book", bench_book(file, repeats), before, as_json)
+
+
+@app.command()
+def start(repeats: Repeats = 1, as_json: AsJson = False) -> None:
+    """Start `venue serve` with an empty compile cache, then five times with a full one: seconds until it is ready.
+
+    venue bench start
+    """
+    from venue.bench.start import bench_start
+
+    before = conditions()
+    show("start", bench_start(repeats), before, as_json)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from venue.passwords import hash_password
 from venue.telemetry.page import Page, Views, open_read_only
@@ -35,6 +37,10 @@ class Served:
     addresses: dict[str, tuple[str, int]]
     """By service: orders, http, and feed unless the mode is match."""
     page: Page
+    ready_after_s: float
+    """From starting the process to its ready line."""
+    log: list[dict[str, Any]]
+    """What it logged until then, if it logs JSON."""
 
     def counters(self) -> Views:
         """What it has counted so far."""
@@ -52,17 +58,20 @@ def account_names(count: int) -> list[str]:
 
 
 @contextmanager
-def serving(config: str) -> Iterator[Served]:
+def serving(config: str, **environment: str) -> Iterator[Served]:
     """Run `venue serve` with this TOML until the block ends. BenchError if it does not start."""
     with tempfile.TemporaryDirectory(prefix="venue-bench-") as folder:
         file, log = Path(folder) / "venue.toml", Path(folder) / "venue.log"
         file.write_text(config)
-        with log.open("wb") as errors, _started(_command(file), errors.fileno()) as process:
+        begun = time.monotonic()
+        with log.open("wb") as errors, _started(_command(file), errors.fileno(), environment) as process:
             addresses = _ready(process, log)
+            ready_after_s = time.monotonic() - begun
             page = next((page.path for page in list_pages() if page.pid == process.pid), None)
             if page is None:
                 raise BenchError("the exchange has no counters page")
-            yield Served(process.pid, addresses, open_read_only(page))
+            lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+            yield Served(process.pid, addresses, open_read_only(page), ready_after_s, lines)
 
 
 def _command(config: Path) -> list[str]:
@@ -71,8 +80,10 @@ def _command(config: Path) -> list[str]:
 
 
 @contextmanager
-def _started(command: Sequence[str], errors: int) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process:
+def _started(command: Sequence[str], errors: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        command, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+    ) as process:
         try:
             yield process
         finally:

@@ -126,3 +126,10 @@ def test_latencies_are_those_of_the_run() -> None:
 )
 def test_anything_else_is_told(data: bytes, code: int) -> None:
     assert Reader(2).take(data) == code
+
+
+@given(st.integers(0, 2_000), st.integers(1, 20))
+def test_every_order_is_due_on_one_connection(total: int, count: int) -> None:
+    due = [int(traffic.orders_due(total, k, count)) for k in range(count)]
+    numbers = [int(traffic.number_of(i, k, count)) for k in range(count) for i in range(due[k])]
+    assert sorted(numbers) == list(range(total))

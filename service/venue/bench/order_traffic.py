@@ -23,6 +23,9 @@ LIVE: Final = 64
 SLOTS: Final = 4_096
 """Prepared orders of one connection, used again and again: so many can be in flight. A power of two."""
 RECEIVE_BYTES: Final = 256 << 10
+IN_A_ROW: Final = 16
+"""With a rate, so many orders go to one connection before the next has its turn: those that are due together then need
+one system call and not one each, which would take more of the processor than the exchange does."""
 LOOK_IN_NS: Final = 100_000_000
 """So often a kernel returns to Python, which can be interrupted."""
 SECOND_NS: Final = 1_000_000_000
@@ -175,6 +178,19 @@ def _send_on(c: Connections, k: int) -> bool:
 
 
 @kernel
+def number_of(i: int, k: int, count: int) -> int:
+    """Which order of all is order ``i`` of connection ``k`` of ``count``: each has ``IN_A_ROW`` and then the next."""
+    return (i // IN_A_ROW * count + k) * IN_A_ROW + i % IN_A_ROW
+
+
+@kernel
+def orders_due(total: int, k: int, count: int) -> int:
+    """How many of the first ``total`` orders are those of connection ``k`` of ``count``."""
+    rounds, rest = total // (IN_A_ROW * count), total % (IN_A_ROW * count)
+    return rounds * IN_A_ROW + min(max(rest - k * IN_A_ROW, 0), IN_A_ROW)
+
+
+@kernel
 def stream(c: Connections, orders: int, in_flight: int, rate: int, start_ns: int, latencies_ns: Array) -> int:
     """Send ``orders`` orders a connection, from order ``BASE`` on, at most ``in_flight`` of each at a time, and read
     all answers to them and to the Cancels beside them.
@@ -186,22 +202,22 @@ def stream(c: Connections, orders: int, in_flight: int, rate: int, start_ns: int
     look_in_ns = now_ns(c.scratch) + LOOK_IN_NS
     while True:
         now = now_ns(c.scratch)
-        total = count * orders if rate == 0 else max(now - start_ns, -1) * rate // SECOND_NS + 1
+        total = max(now - start_ns, -1) * rate // SECOND_NS + 1
         left, next_ns = 0, now + LOOK_IN_NS
         for k in range(count):
             row = c.rows[k]
             base, prepared = int(row[BASE]), int(row[PREPARED])
-            due = min((total + count - 1 - k) // count, orders)
+            due = min(orders_due(total, k, count), orders) if rate > 0 else orders
             until = max(min(base + due, int(row[ACCEPTED]) + in_flight), prepared)
             for number in range(prepared, until):
-                due_ns = start_ns + ((number - base) * count + k) * SECOND_NS // rate if rate > 0 else now
+                due_ns = start_ns + number_of(number - base, k, count) * SECOND_NS // rate if rate > 0 else now
                 c.times_ns[k, number & (SLOTS - 1)] = due_ns
             _prepare(c, k, until)
             out = _send_on(c, k)
             c.polls[k] = _descriptor(c, k) | (POLLIN if out else POLLIN | POLLOUT) << 32
             left += base + orders - LIVE - int(row[CANCELED])
             if rate > 0 and until < base + orders:
-                next_ns = min(next_ns, start_ns + ((until - base) * count + k) * SECOND_NS // rate)
+                next_ns = min(next_ns, start_ns + number_of(until - base, k, count) * SECOND_NS // rate)
         if left == 0:
             return DONE
         if now > look_in_ns:

@@ -6,7 +6,6 @@ wrong ends in a ConfigError of one line that names the key and says what is expe
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import tomllib
 from collections import Counter
@@ -19,6 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from venue import passwords
+from venue.addresses import host_and_port, is_loopback, is_multicast, is_unicast
 from venue.engine.counters import ACCOUNTS, SHARDS
 
 TICKS_A_DOLLAR: Final = 10_000
@@ -92,8 +92,8 @@ class Feed(_Section, frozen=True, kw_only=True):
     @property
     def exposed(self) -> list[str]:
         """Unicast hosts reachable from outside, where anybody's packets are taken for the feed."""
-        hosts = [self.group or self.host, *([address(self.line_b)[0]] if self.line_b else [])]
-        return [] if self.source else [host for host in hosts if not (is_loopback(host) or _is_multicast(host))]
+        hosts = [self.group or self.host, *([host_and_port(self.line_b)[0]] if self.line_b else [])]
+        return [] if self.source else [host for host in hosts if not (is_loopback(host) or is_multicast(host))]
 
 
 class Http(_Section, frozen=True, kw_only=True):
@@ -271,22 +271,6 @@ def with_session(config: Config, started_at: datetime) -> Config:
     return msgspec.structs.replace(config, orders=orders)
 
 
-def address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`. ValueError with one line."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= 65_535):
-        raise ValueError(f"expected host:port, not {text!r}")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """A name other than localhost counts as reachable from outside."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 # --- what types alone do not say ----------------------------------------------------------------------------------
 
 
@@ -337,21 +321,21 @@ def _check_operator(http: Http) -> None:
 
 def _check_feed(feed: Feed) -> None:
     if feed.group:
-        _require(_is_multicast(feed.group), "feed.group", "an IPv4 multicast group", feed.group)
+        _require(is_multicast(feed.group), "feed.group", "an IPv4 multicast group", feed.group)
     else:
         _require(bool(feed.host.strip()), "feed.host", "an address to listen on, such as 127.0.0.1", feed.host)
     for key, value in (("interface", feed.interface), ("source", feed.source)):
         if value:
-            _require(_is_unicast(value), f"feed.{key}", "the IPv4 address of a host", value)
+            _require(is_unicast(value), f"feed.{key}", "the IPv4 address of a host", value)
     if feed.source and not feed.group:
         raise ConfigError("feed.source: filters multicast only, and there is no feed.group")
     for key, value in (("line_b", feed.line_b), ("request_server", feed.request_server)):
         if value:
             try:
-                address(value)
+                host_and_port(value)
             except ValueError as error:
                 raise ConfigError(f"feed.{key}: {error}") from None
-    if feed.line_b and address(feed.line_b) == (feed.group or feed.host, feed.port):
+    if feed.line_b and host_and_port(feed.line_b) == (feed.group or feed.host, feed.port):
         raise ConfigError(f"feed.line_b: {feed.line_b} is the first line already")
 
 
@@ -407,20 +391,6 @@ def _no_twice(key: str, values: Sequence[str]) -> None:
 def _require(good: bool, key: str, expected: str, value: object) -> None:
     if not good:
         raise ConfigError(f"{key}: expected {expected}, not {value!r}")
-
-
-def _is_multicast(text: str) -> bool:
-    try:
-        return ipaddress.IPv4Address(text).is_multicast
-    except ValueError:
-        return False
-
-
-def _is_unicast(text: str) -> bool:
-    try:
-        return not ipaddress.IPv4Address(text).is_multicast
-    except ValueError:
-        return False
 
 
 # --- errors in words ----------------------------------------------------------------------------------------------

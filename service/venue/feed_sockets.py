@@ -10,6 +10,7 @@ import time
 from typing import Final, NamedTuple
 
 from venue import config
+from venue.addresses import host_and_port, is_multicast
 from venue.engine.datagrams import DatagramReader
 
 log = logging.getLogger("venue.feed")
@@ -63,7 +64,7 @@ def open_feed_sockets(settings: config.Feed) -> FeedSockets:
     """Open and bind them all, or none: OSError whose text is one line that names the address."""
     places = [(settings.group or settings.host, settings.port)]
     if settings.line_b:
-        places.append(config.address(settings.line_b))
+        places.append(host_and_port(settings.line_b))
     opened: list[socket.socket] = []
     try:
         for host, port in places:
@@ -82,7 +83,7 @@ def _open_line(host: str, port: int, settings: config.Feed) -> socket.socket:
     try:
         line.setblocking(False)
         _ask_for_buffer(line, settings.receive_buffer_bytes)
-        if family == socket.AF_INET and _is_multicast(address[0]):
+        if family == socket.AF_INET and is_multicast(address[0]):
             # Several may listen to a group. A unicast port is ours alone: a second service must hear that it is taken.
             line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             line.bind(address)  # bound to the group, not to any address: only its packets arrive
@@ -96,7 +97,7 @@ def _open_line(host: str, port: int, settings: config.Feed) -> socket.socket:
 
 
 def _open_requests(server: str) -> socket.socket:
-    host, port = config.address(server)
+    host, port = host_and_port(server)
     family, address = _resolve(host, port)
     requests = socket.socket(family, socket.SOCK_DGRAM)
     try:
@@ -114,10 +115,6 @@ def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int
     except OSError as error:
         raise OSError(f"feed {host}:{port}: {error.strerror or error}") from None
     return family, (str(address[0]), int(address[1]))
-
-
-def _is_multicast(address: str) -> bool:
-    return 224 <= int(address.split(".", 1)[0]) <= 239
 
 
 def _join(line: socket.socket, group: str, interface: str, source: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from venue import config, passwords
+from venue.addresses import host_and_port
 from venue.config import Account, Config, ConfigError, Limits
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "venue.toml"
@@ -224,8 +225,8 @@ def test_loopback_has_many_names(host: str) -> None:
 @pytest.mark.parametrize("text", ["", "1.2.3.4", "1.2.3.4:", ":1", "a:x", "a:70000", "a:0", "a:-1", "a:²"])
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
-        config.address(text)
+        host_and_port(text)
 
 
 def test_addresses() -> None:
-    assert config.address("10.0.0.1:26477") == ("10.0.0.1", 26477)
+    assert host_and_port("10.0.0.1:26477") == ("10.0.0.1", 26477)

@@ -31,7 +31,7 @@ from venue.engine.books import (
 )
 from venue.engine.kernel import kernel, verb
 from venue.engine.match import meets, take
-from venue.engine.records import ACCOUNT, ALLOW, MATCH, Array, aligned
+from venue.engine.records import ACCOUNT, MATCH, Array, aligned
 
 MESSAGE: Final = np.dtype(
     [
@@ -131,7 +131,7 @@ def put(b: Books, message: Array, reports: Array, line: int) -> int:
     left = int(message["quantity"])
     fills = 0
     if meets(b, 0, side, price):
-        fills, left, _ = take(b, 0, side, price, left, 0, ALLOW)
+        fills, left, _ = take(b, 0, side, price, left, 0, int(b.accounts[0]["self_match"]))
     for i in range(fills):
         row = reports[line]
         row["kind"] = TRADE

@@ -127,7 +127,7 @@ def _index_as_it_is(context: Any, builder: Any, index_type: Any, index: Any, siz
 arrayobj.fix_integer_index = _index_as_it_is
 
 
-def compiled(function: Function, by_constant: bool = False, **options: Any) -> Function:
+def compiled(function: Function, **options: Any) -> Function:
     """Have Numba compile ``function`` when it is first called, and keep the machine code on disk.
 
     Other kernels call it with int64 wherever they have a constant or a narrower integer. Numba would compile it for
@@ -138,17 +138,16 @@ def compiled(function: Function, by_constant: bool = False, **options: Any) -> F
         find = dispatcher.get_call_template
 
         def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            named = {name: widened(kind, by_constant) for name, kind in kws.items()}
-            return find(tuple(widened(kind, by_constant) for kind in args), named)
+            return find(tuple(map(widened, args)), {name: widened(kind) for name, kind in kws.items()})
 
         dispatcher.get_call_template = get_call_template
     return cast(Function, dispatcher)
 
 
-def widened(kind: Any, constants_stay: bool) -> Any:
+def widened(kind: Any) -> Any:
     """The type that an argument of this type is passed as. uint64, which int64 cannot hold, stays."""
     if isinstance(kind, types.Literal):
-        return kind if constants_stay else widened(kind.literal_type, False)
+        return widened(kind.literal_type)
     return types.int64 if isinstance(kind, types.Integer) and kind != types.uint64 else kind
 
 
@@ -171,14 +170,6 @@ def part(function: Function) -> Function:
     It begins with ``outlined()`` where it is seldom needed; otherwise the compiler decides about inlining.
     """
     return compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False)
-
-
-def part_by_constant(function: Function) -> Function:
-    """A part that is compiled anew for each constant that it is called with, and without what the constant rules out.
-
-    For loops so hot that this is worth the time it takes to compile.
-    """
-    return compiled(function, by_constant=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=False)
 
 
 def compile_for(function: Callable[..., Any], *arguments: Any) -> None:

@@ -17,7 +17,7 @@ from venue.engine.books import (
     reduce,
     unlink,
 )
-from venue.engine.kernel import part, part_by_constant, verb
+from venue.engine.kernel import part, verb
 from venue.engine.records import (
     ALLOW,
     BUY,
@@ -84,7 +84,7 @@ def take_from(b: Books, slot: int, quantity: int) -> int:
     return count
 
 
-@part_by_constant
+@part
 def take(
     b: Books, instrument: int, side: int, limit: int, quantity: int, account: int, self_match: int
 ) -> tuple[int, int, bool]:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from venue.bench import book, book_flow
 from venue.bench.commands import app
+from venue.engine.look_ahead import MANY_ORDERS
 from venue.engine.records import Array
 from venue.wire import itch
 from venue_clients.generate import DayPlan, generate
@@ -46,17 +47,20 @@ def test_the_flow_is_valid_itch_with_the_mix_of_a_real_day() -> None:
     assert times == sorted(times)
 
 
-def test_the_books_of_the_flow_are_those_that_it_was_made_with() -> None:
-    flow = book_flow.create(20, 2_000, seed=1)
-    data = np.zeros(60_000 * book_flow.LARGEST, np.uint8)
-    end = int(book_flow.make(flow, data, 0, 60_000, 2_000))
-    bench = book.Bench(len(flow.live), 20)
-    bench.know(20)
+@pytest.mark.parametrize(("symbols", "live"), [(20, 2_000), (200, 2 * MANY_ORDERS)])
+def test_the_books_of_the_flow_are_those_that_it_was_made_with(symbols: int, live: int) -> None:
+    """With few live orders, and with so many that the loop looks ahead."""
+    flow = book_flow.create(symbols, live, seed=1)
+    messages = 40_000 + 3 * live
+    data = np.zeros(messages * book_flow.LARGEST, np.uint8)
+    end = int(book_flow.make(flow, data, 0, messages, live))
+    bench = book.Bench(len(flow.live), symbols)
+    bench.know(symbols)
     bench.run(data, 0, end)
     bench.check()
-    assert bench.messages == 60_000
+    assert bench.messages == messages
     standing = int(flow.numbers[book_flow.LIVE])
-    assert abs(standing - 2_000) < 250
+    assert abs(standing - live) < live // 8
     assert levels_of(bench.books) == levels_of(flow.b)
 
 

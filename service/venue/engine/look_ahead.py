@@ -49,27 +49,25 @@ def known_slot(b: Books, place: int, command: Array) -> int:
 
 @part
 def look_ahead(b: Books, commands: Ring, places: Array, ready: int) -> None:
-    """Ask for what the next ``ready`` commands will touch. ``places``, by place on the ring, becomes where the index
-    may have the command's order."""
+    """Ask for what the next ``ready`` commands will touch. ``places``, one a command, becomes where the index may have
+    the command's order."""
     outlined()
     for ahead in range(ready):
         command = commands.records[ring.read_position(commands, ahead)]
         prefetch(b.references, 2 * index.home(b.references, int(command["word0"])))
         prefetch(b.sides, 2 * int(command["instrument"]))
     for ahead in range(ready):
-        at = ring.read_position(commands, ahead)
-        command = commands.records[at]
+        command = commands.records[ring.read_position(commands, ahead)]
         place = index.guess(b.references, int(command["word0"]))
-        places[at] = place
+        places[ahead] = place
         prefetch(b.orders, known_slot(b, place, command))
         row = row_of_add(b, command)
         window = int(row["block"]) + ladder_window(row, key_of_add(command))
         prefetch(b.ladders, window)
         prefetch(b.ladders, window + LANES - 1)
     for ahead in range(ready):
-        at = ring.read_position(commands, ahead)
-        command = commands.records[at]
-        order = b.orders[known_slot(b, int(places[at]), command)]
+        command = commands.records[ring.read_position(commands, ahead)]
+        order = b.orders[known_slot(b, int(places[ahead]), command)]
         prefetch(b.levels, int(order["level"]))
         prefetch(b.orders, int(order["next"]))
         prefetch(b.orders, int(order["previous"]))

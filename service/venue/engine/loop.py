@@ -71,7 +71,7 @@ class Matcher(NamedTuple):
     out: Outbox
     commands: Ring
     histograms: Array  # [HISTOGRAMS, ROW] int64, in the counters page
-    places: Array  # [commands] int64: where the index had the order of the command at that place of the ring
+    places: Array  # [BATCH] int64: where the index may have the order of each command of a batch
     wait: Array  # [2] int64: the wait strategy, and the descriptor to sleep on
     showing: Showing
 
@@ -87,7 +87,7 @@ def create(
 ) -> Matcher:
     """A matcher that reads ``commands``. ``wake_descriptor`` is where its sleep is ended; ``live`` as for the books."""
     waiting = np.array([wait, wake_descriptor], np.int64)
-    places = np.zeros(len(commands.records), np.int64)
+    places = np.zeros(BATCH, np.int64)
     shown = showing.create(live or create_private(len(books.books)))
     return Matcher(books, out, commands, histograms, places, waiting, shown)
 
@@ -215,7 +215,7 @@ def run(m: Matcher, rounds: int) -> None:
             ingress_ns = int(command["ingress_ns"])
             of_client = int(command["kind"]) >= ENTER and ingress_ns > 0
             begun_ns = system.now_ns(scratch) if of_client else 0
-            apply(m.books, m.out, command, int(m.places[place]))
+            apply(m.books, m.out, command, int(m.places[ahead]))
             if of_client:
                 record(m.histograms[RING_WAIT], begun_ns - m.commands.stamps_ns[place])
                 record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)

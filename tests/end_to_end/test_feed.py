@@ -101,7 +101,7 @@ from venue.wire.moldudp64 import encode_packet, heartbeat
 
 def compiled():
     kernels = [feed_codec.put, feed_codec.decode_blocks, feed_packets.receive, feed_packets.count_datagram]
-    kernels += [datagrams._receive_many, symbols.find, symbols.insert]
+    kernels += [datagrams.receive_many, symbols.find, symbols.insert]
     return [len(kernel.signatures) for kernel in kernels]
 
 halt = itch.StockTradingAction(1, 0, 0, stock="A", trading_state="T", reserved="", reason="").encode()

@@ -11,7 +11,7 @@ from venue.engine.records import Array
 
 @kernel
 def index_find(table: Array, reference: int) -> int:
-    return index.find(table, reference)
+    return int(table[index.locate(table, reference) + 1])
 
 
 @kernel

@@ -33,11 +33,11 @@ RISE: Final = 1.5
 CLOSE: Final = 1.06
 """The search ends when the highest rate without loss and the lowest with it are so close."""
 KEPT_UP: Final = 0.95
-"""A sender that reaches less of the rate is the limit itself."""
+"""Less of a rate than that is not that rate: the sender is the limit, or the receiver has a queue."""
 WARM_UP_RATE: Final = 250_000
 ARRIVE_WITHIN_S: Final = 0.5
 """After the last progress, what has not come is lost."""
-LOOK_S: Final = 0.01
+LOOK_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run at one rate."""
+    """One run at one rate. What was reached is counted until the last datagram was taken off the socket: what only
+    waits in the kernel's buffer is not received."""
 
     rate: int
     messages_per_s: float
@@ -144,8 +145,10 @@ def warm_up(day: Prepared, to: socket.socket, received: Receive) -> int:
 def one_run(day: Prepared, to: socket.socket, received: Receive, rate: int, seconds: float, session: str) -> Outcome:
     datagrams = max(1, int(rate * seconds * len(day.starts) / day.messages))
     sent = send(day, to, session, rate, datagrams)
+    ended = time.monotonic()
     lost = datagrams - received(datagrams)
-    return Outcome(rate, sent.messages_per_s, datagrams / sent.seconds, datagrams, lost)
+    datagrams_per_s = datagrams / (sent.seconds + time.monotonic() - ended)
+    return Outcome(rate, datagrams_per_s * day.messages / len(day.starts), datagrams_per_s, datagrams, lost)
 
 
 def arrive(count: Callable[[], int], wanted: int) -> int:
@@ -238,5 +241,6 @@ def notes(figures: dict[str, Any]) -> list[str]:
         f"{first}{sum(run['sent'] for run in exchange):,} datagrams sent to the exchange in {len(exchange)} runs.",
         f"A made-up day of {figures['messages']:,} messages on {STOCKS} stocks in {figures['datagrams']:,} datagrams, "
         f"sent again and again; receive buffer {figures['receive_buffer_bytes']:,} bytes. The sender and the "
-        "receiver's threads share the cores: a rate that the sender does not reach ends the search, too.",
+        "receiver's threads share the cores: a rate that the sender does not reach ends the search, too. Time counts until "
+        "the last datagram is taken off the socket.",
     ]

@@ -101,6 +101,8 @@ def read_workload(path: Path) -> Array:
 
 def check(messages: Array) -> None:
     """WorkloadError for what the book's records have no room for."""
+    if int(messages["side"].max(initial=0)) > 1 or int(messages["type"].max(initial=0)) > MODIFY:
+        raise WorkloadError("a message has a side or a type that does not exist")
     largest = max(int(messages[name].max(initial=0)) for name in ("id", "price", "quantity", "sequence"))
     if largest > LARGEST_ID or int(messages["price"].min(initial=0)) < 0:
         raise WorkloadError(f"ids, prices, quantities and sequence numbers have to be from 0 to {LARGEST_ID}")

@@ -26,6 +26,8 @@ RECEIVE_BYTES: Final = 256 << 10
 IN_A_ROW: Final = 16
 """With a rate, so many orders go to one connection before the next has its turn: those that are due together then need
 one system call and not one each, which would take more of the processor than the exchange does."""
+TOGETHER_NS: Final = 20_000
+"""With a rate, what falls due within so long is sent together: a system call an order could not follow a million."""
 LOOK_IN_NS: Final = 100_000_000
 """So often a kernel returns to Python, which can be interrupted."""
 SECOND_NS: Final = 1_000_000_000
@@ -216,8 +218,11 @@ def stream(c: Connections, orders: int, in_flight: int, rate: int, start_ns: int
             out = _send_on(c, k)
             c.polls[k] = _descriptor(c, k) | (POLLIN if out else POLLIN | POLLOUT) << 32
             left += base + orders - LIVE - int(row[CANCELED])
-            if rate > 0 and until < base + orders:
-                next_ns = min(next_ns, start_ns + number_of(until - base, k, count) * SECOND_NS // rate)
+            if rate > 0 and until < min(
+                base + orders, int(row[ACCEPTED]) + in_flight
+            ):  # else only answers let it go on
+                due_ns = start_ns + number_of(until - base, k, count) * SECOND_NS // rate
+                next_ns = min(next_ns, max(due_ns, now + TOGETHER_NS))
         if left == 0:
             return DONE
         if now > look_in_ns:

@@ -55,12 +55,6 @@ def confirm(table: Array, reference: int, place: int) -> int:
 
 
 @verb
-def find(table: Array, reference: int) -> int:
-    """The slot of a reference, 0 if it is not known."""
-    return int(table[locate(table, reference) + 1])
-
-
-@verb
 def insert(table: Array, place: int, reference: int, slot: int) -> None:
     """Remember a reference that is not known yet, at the place that ``locate`` gave for it."""
     table[place] = reference

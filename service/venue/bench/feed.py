@@ -241,6 +241,6 @@ def notes(figures: dict[str, Any]) -> list[str]:
         f"{first}{sum(run['sent'] for run in exchange):,} datagrams sent to the exchange in {len(exchange)} runs.",
         f"A made-up day of {figures['messages']:,} messages on {STOCKS} stocks in {figures['datagrams']:,} datagrams, "
         f"sent again and again; receive buffer {figures['receive_buffer_bytes']:,} bytes. The sender and the "
-        "receiver's threads share the cores: a rate that the sender does not reach ends the search, too. Time counts until "
-        "the last datagram is taken off the socket.",
+        "receiver's threads share the cores: a rate that the sender does not reach ends the search, too. Time counts "
+        "until the last datagram is taken off the socket.",
     ]

@@ -243,4 +243,6 @@ def notes(figures: dict[str, Any]) -> list[str]:
         "the same. An order is an Enter and a Cancel in, an Accepted and a Canceled out.",
         f"Each connection is one account with {traffic.LIVE} orders resting over 8 stocks, 2 sides and 16 prices; no "
         "limits, no feed. The client's thread, the exchange's two threads and the kernel's TCP share the cores.",
+        "With one order in flight the exchange's threads still look for work when the next one comes, while the echo "
+        "server sleeps and its core may, too: where waking takes long, as in virtual machines, the echo is the slower.",
     ]

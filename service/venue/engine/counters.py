@@ -32,7 +32,7 @@ I8 = np.int64
 MATCHER: Final = np.dtype(
     [
         ("commands", I8),
-        ("events", I8),
+        ("events", I8),  # of this thread; of several, all answer a Query, and one answer passes
         ("trades", I8),  # of clients and recorded: the number of the last one on the tape
         ("fills", I8),  # trades with at least one client order in them
         ("filled_shares", I8),

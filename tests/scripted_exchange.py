@@ -92,7 +92,7 @@ class Exchange:
 
     def say_bytes(self, payload: bytes) -> None:
         self.sent.append(payload)
-        if self._links and not self.mute:
+        if self._links and not self.mute and self._links[-1][0].established:  # who has logged out hears no more
             session, transport = self._links[-1]
             session.send_sequenced(payload)
             transport.write(session.data_to_send())

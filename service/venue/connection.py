@@ -173,13 +173,15 @@ class Connection(asyncio.BufferedProtocol):
         gateway.messages_in[self.account] += count
         if stop == order_decoder.RING_FULL:
             gateway.wait_for_room(self)
-        elif stop == order_decoder.SESSION:
+        if done < 0 or left or not empty:
+            gateway.delivered(done, left, empty)  # what a socket took in part is whole before anything ends
+        if self.end_reason:
+            return
+        if stop == order_decoder.SESSION:
             self._pass_on(2 + self._packet_length(), now)
         elif stop == order_decoder.BAD_MESSAGE:
             start = self._start + 3
             self._protocol_error(_complaint(bytes(self._bytes[start : start + self._packet_length() - 1])))
-        if done < 0 or left or not empty:
-            gateway.delivered(done, left, empty)
 
     def _packet_length(self) -> int:
         return int.from_bytes(self._bytes[self._start : self._start + 2], "big")

@@ -307,10 +307,8 @@ class Gateway:
         self._retry = None
         self._submit_service()
         now = self.clock()
-        for _ in range(len(self._waiting)):
-            if self._retry is not None:
-                return
-            self._waiting.popleft().read_on(now)
+        while self._waiting and self._retry is None:
+            self._waiting.popleft().read_on(now)  # which may cut others that wait, by what it delivers to them
         self._full = self._retry is not None
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -54,6 +54,29 @@ async def test_a_full_command_ring_stops_reading_and_loses_nothing(rig: Rig) -> 
     assert numbers(await first.messages(1)) == [4_001]
 
 
+@with_gateway(ring_capacity=2)
+async def test_a_client_that_is_cut_while_another_one_reads_on_waits_no_longer(rig: Rig) -> None:
+    """Whoever reads on delivers to all, which shows that a client is too slow that waits for the ring as well."""
+    quick = await rig.login("ALPHA", sequence=0)
+    slow = await rig.login("BETA", sequence=0, receive_buffer_bytes=4_096)
+    first, second = rig.gateway._live[:2]
+    assert first is not None
+    assert second is not None
+    await filled_up(rig, 1)
+    rig.matcher.stalled = True
+    await orders_sent(quick, 1, 3)
+    await orders_sent(slow, 1, 3)
+    await rig.until(lambda: list(rig.gateway._waiting) == [first, second])
+    rig.gateway.max_unsent_bytes = 1
+    rig.matcher.flood(1, 10)
+    rig.matcher.stalled = False
+    rig.matcher.run()  # there is room
+    rig.gateway._try_again()
+    assert second.end_reason.startswith("slow")
+    assert (list(rig.gateway._waiting), rig.gateway._full, rig.gateway._retry) == ([], False, None)
+    assert numbers(await quick.messages(3)) == [1, 2, 3]
+
+
 @with_gateway(ring_capacity=2, cancel_on_disconnect=True)
 async def test_no_order_passes_a_cancel_on_disconnect_that_waits(rig: Rig) -> None:
     client, other = await rig.login(sequence=0), await rig.login("BETA", sequence=0)
@@ -139,6 +162,29 @@ async def test_a_client_that_takes_nothing_for_fifteen_seconds_is_cut_below_the_
     assert (rig.count("slow_client_cuts"), rig.count("silence_cuts")) == (1, 0)
     taken = b"".join(frame(body[:1], body[1:]) for body in await slow.rest())
     assert rig.stream()[13:].startswith(taken), "no heartbeat in the middle of a message"
+
+
+@pytest.mark.parametrize("last", [frame(b"O"), frame(b"U", b"?")], ids=["logout", "garbage"])
+def test_what_a_full_socket_took_in_part_is_whole_before_the_end(tmp_path: Path, last: bytes) -> None:
+    """One chunk brings an order and the end, and what is delivered in the same turn does not fit into the socket."""
+
+    @with_gateway()
+    async def scenario(rig: Rig) -> None:
+        client = await rig.login("ALPHA", sequence=0, receive_buffer_bytes=4_096)
+        (connection,) = rig.gateway.connections
+        rig.matcher.flood(0, 2_000)
+        chunk = order(1) + last
+        connection.get_buffer(-1)[: len(chunk)] = chunk
+        connection.buffer_updated(len(chunk))
+        assert connection.end_reason
+        size = 2_000 * CANCELED_BYTES
+        assert len(rig.stream()) == 13 + size
+        assert connection.transport.get_write_buffer_size() > 0, "it does not fit"
+        assert await client.raw(size) == rig.stream()[13 : 13 + size]
+        with pytest.raises(EOFError):
+            await client.next()
+
+    scenario(tmp_path)
 
 
 @with_gateway(max_unsent_bytes=UNSENT)

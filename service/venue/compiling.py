@@ -12,6 +12,7 @@ import logging
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +32,7 @@ log = logging.getLogger("venue.app")
 def compile_kernels(exchange: Exchange) -> None:
     """Have every kernel ready. Takes well under a second from the cache."""
     begun = time.monotonic()
-    with help_for_first_start():
+    with help_for_first_start(sharded=exchange.shards is not None):
         compile_from_the_beginning(exchange)
     log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 3)})
 
@@ -58,27 +59,32 @@ def compile_from_the_end(exchange: Exchange) -> None:
     exchange.gateway.warm_up()
 
 
-def is_first_start() -> bool:
-    """Whether the matching thread has still to be compiled."""
-    return kernel.JIT and not any(Path(kernel.settings.CACHE_DIR).glob("*/loop.run-*.nbi"))
+def is_first_start(*, sharded: bool) -> bool:
+    """Whether the matching thread has still to be compiled, or what stands between several of them."""
+    needed = ("loop.run", "merging.turn") if sharded else ("loop.run",)
+    cache = Path(kernel.settings.CACHE_DIR)
+    return kernel.JIT and not all(any(cache.glob(f"*/{name}-*.nbi")) for name in needed)
 
 
 @contextlib.contextmanager
-def help_for_first_start() -> Iterator[None]:
+def help_for_first_start(*, sharded: bool) -> Iterator[None]:
     """Say that this will take a while, and have a second process help, if there is a processor for it."""
-    if not is_first_start():
+    if not is_first_start(sharded=sharded):
         yield
         return
     log.info(
-        "compiling the kernels: none yet for this version and this CPU", extra={"cache": kernel.settings.CACHE_DIR}
+        "compiling the kernels: not all there yet for this version and this CPU",
+        extra={"cache": kernel.settings.CACHE_DIR},
     )
     if len(os.sched_getaffinity(0)) < 2:
         yield
         return
-    # in a group of its own: Ctrl-C in a terminal reaches only this process
-    helper = subprocess.Popen([sys.executable, "-P", "-m", "venue.warm_up"], stdin=subprocess.DEVNULL, process_group=0)
-    try:
-        yield
-    finally:
-        helper.terminate()
-        helper.wait()
+    with tempfile.TemporaryDirectory(prefix="venue-") as folder:  # ours: the helper has no time to clear it away
+        command = [sys.executable, "-P", "-m", "venue.warm_up", folder]
+        # in a group of its own: Ctrl-C in a terminal reaches only this process
+        helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+        try:
+            yield
+        finally:
+            helper.terminate()
+            helper.wait()

@@ -1,11 +1,13 @@
-"""`venue warm-up`: compile the kernels without running an exchange. ``python -m venue.warm_up`` helps a first start."""
+"""`venue warm-up`: compile the kernels without running an exchange.
+
+``python -m venue.warm_up FOLDER`` helps a first start, which gives it a folder to keep files in and clears that away.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,12 @@ SMALL = Engine(shards=2, orders=64, levels=64, instruments=8, orders_per_account
 """Kernels do not depend on capacities, nor on how many matching threads there are if there are several."""
 
 
-@contextlib.contextmanager
-def spare_exchange() -> Iterator[Exchange]:
-    """All parts of a small exchange, only to compile for. Its counters page is where nobody looks for it."""
+def spare_exchange(folder: str) -> Exchange:
+    """All parts of a small exchange, only to compile for. What it would show lies in ``folder``, where nobody looks."""
     config = msgspec.structs.replace(Config(), engine=SMALL)
     check(config)
-    with tempfile.TemporaryDirectory(prefix="venue-") as folder:
-        page = create_page(
-            mode=config.engine.mode, accounts=[], shards=config.engine.shards, folder=Path(folder) / "pages"
-        )
-        yield assemble(config, page)
+    page = create_page(mode=config.engine.mode, accounts=[], shards=config.engine.shards, folder=Path(folder) / "pages")
+    return assemble(config, page)
 
 
 class CompileCounter(event.Listener):
@@ -63,12 +61,11 @@ def warm_up() -> None:
     with (
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
         event.install_listener("numba:compile", CompileCounter(progress)),
-        spare_exchange() as exchange,
+        tempfile.TemporaryDirectory(prefix="venue-") as folder,
     ):
-        compile_kernels(exchange)
+        compile_kernels(spare_exchange(folder))
     print(f"kernels ready after {time.monotonic() - begun:.1f} s in {kernel.settings.CACHE_DIR}")
 
 
 if __name__ == "__main__":
-    with spare_exchange() as exchange:
-        compile_from_the_end(exchange)
+    compile_from_the_end(spare_exchange(sys.argv[1]))

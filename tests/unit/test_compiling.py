@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import json, sys
 from numba import types
 from venue.compiling import compile_from_the_beginning, compile_from_the_end
 from venue.warm_up import spare_exchange
+from tempfile import TemporaryDirectory
 
 def compiled():
     modules = [module for name, module in sys.modules.items() if name.startswith("venue.")]
@@ -33,7 +36,8 @@ def compiled():
 def signatures():
     return {name: len(function.overloads) for name, function in compiled().items()}
 
-with spare_exchange() as small:
+with TemporaryDirectory() as folder:
+    small = spare_exchange(folder)
     compile_from_the_beginning(small)
     needed = signatures()
     compile_from_the_end(small)
@@ -88,13 +92,14 @@ from venue import app, config
 from venue.compiling import compile_kernels
 from venue.telemetry.page import create
 from venue.warm_up import spare_exchange
+from tempfile import TemporaryDirectory
 from numba.core.dispatcher import Dispatcher
 
 def compiled():
     return sum(len(thing.overloads) for thing in gc.get_objects() if isinstance(thing, Dispatcher))
 
-with spare_exchange() as small:
-    compile_kernels(small)
+with TemporaryDirectory() as folder:
+    compile_kernels(spare_exchange(folder))
     counts = [compiled()]
 settings = config.load()
 page = create(mode=settings.engine.mode, accounts=[account.username for account in settings.accounts])
@@ -122,7 +127,8 @@ def test_venue_warm_up_says_where_the_kernels_are() -> None:
     assert run.stderr == ""
     found = re.fullmatch(r"kernels ready after [\d.]+ s in (/.+)\n", run.stdout)
     assert found is not None, run.stdout
-    assert any(Path(found[1]).glob("*/loop.run-*.nbi"))
+    for name in ("loop.run", "merging.turn"):  # what a later start looks for
+        assert any(Path(found[1]).glob(f"*/{name}-*.nbi"))
 
 
 @pytest.fixture
@@ -147,12 +153,12 @@ def test_a_first_start_says_so_and_has_help_until_it_is_done(
     helpers: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    with compiling.help_for_first_start():
+    with compiling.help_for_first_start(sharded=False):
         (helper,) = helpers
         assert helper.poll() is None
     assert helper.returncode is not None, "it goes on for nothing"
     assert [record.message for record in caplog.records] == [
-        "compiling the kernels: none yet for this version and this CPU"
+        "compiling the kernels: not all there yet for this version and this CPU"
     ]
 
 
@@ -161,8 +167,24 @@ def test_on_one_processor_a_helper_would_only_be_in_the_way(
     helpers: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with compiling.help_for_first_start():
+    with compiling.help_for_first_start(sharded=False):
         assert helpers == []
+
+
+@jit_only
+def test_a_helper_that_is_stopped_leaves_no_files(
+    helpers: list[subprocess.Popen[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with compiling.help_for_first_start(sharded=False):
+        (helper,) = helpers
+        while not list(temporary.rglob("*.live")):  # megabytes of shared memory, reserved whole
+            assert helper.poll() is None
+            time.sleep(0.01)
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_later_start_needs_none(
@@ -170,5 +192,17 @@ def test_a_later_start_needs_none(
 ) -> None:
     (tmp_path / "engine_0123").mkdir()
     (tmp_path / "engine_0123" / "loop.run-165.py311.nbi").write_bytes(b"")
-    with compiling.help_for_first_start():
+    with compiling.help_for_first_start(sharded=False):
         assert (helpers, caplog.records) == ([], [])
+
+
+@jit_only
+def test_the_first_start_with_several_matching_threads_is_one_too(tmp_path: Path, helpers: object) -> None:
+    folder = tmp_path / "engine_0123"
+    folder.mkdir()
+    assert compiling.is_first_start(sharded=True)
+    (folder / "loop.run-165.py311.nbi").write_bytes(b"")
+    assert not compiling.is_first_start(sharded=False)
+    assert compiling.is_first_start(sharded=True)
+    (folder / "merging.turn-100.py311.nbi").write_bytes(b"")
+    assert not compiling.is_first_start(sharded=True)

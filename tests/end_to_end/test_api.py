@@ -77,6 +77,8 @@ async def test_fills_and_live_orders(venue: Venue) -> None:
         fills = await api.get("/api/fills?since=1")
         assert ([fill["number"] for fill in fills["fills"]], fills["next"]) == ([2], 2)
         assert (await api.get("/api/fills?since=2"))["fills"] == []
+        wrong = await api.get("/api/fills?since=1,0", 400)
+        assert wrong == {"error": "since: expected 0, or a number of each matching thread (1), not 2"}
 
         orders = await api.get("/api/orders")
         assert [(o["account"], o["symbol"], o["open"]) for o in orders["orders"]] == [

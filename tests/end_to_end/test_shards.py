@@ -8,6 +8,7 @@ from pathlib import Path
 
 import uvloop
 
+from api_client import api_of
 from exchange import Levels
 from exchange_rig import Trader, Venue, accounts, cancel, enter, modify, replace, running, say, with_exchange
 from venue.engine import cells
@@ -55,6 +56,12 @@ async def test_a_client_trades_on_two_matching_threads_and_resumes(venue: Venue)
     assert await again.hear(cancel(4), cancel(1), cancel(2)) == ["canceled 4: 5 U"]
     assert venue.book("AAPL") == venue.book("MSFT") == ([], [])
     assert [view.counters()["fills"] for view in venue.views] == [1, 1]
+    async with api_of(venue) as api:
+        fills = await api.get("/api/fills?since=0")
+        assert (len(fills["fills"]), fills["next"]) == (2, "1,1")
+        assert (await api.get("/api/fills?since=0,1"))["fills"] == [fills["fills"][0]]
+        for since in ("1", "0,0,0"):
+            assert "a number of each matching thread (2)" in (await api.get(f"/api/fills?since={since}", 400))["error"]
 
 
 @with_exchange(engine=TWO, accounts=accounts({"limits": {"max_open_orders": 2}, "cancel_on_disconnect": True}))

@@ -21,7 +21,9 @@ import yaml
 from packaging.requirements import Requirement
 
 from venue import cli, config, passwords
+from venue.engine.counters import SHARDS
 from venue.telemetry import live_memory, page, pages
+from venue.telemetry.giving_way import NICENESS
 
 TOP = Path(__file__).parents[2]
 DEPLOY = TOP / "deploy"
@@ -161,14 +163,33 @@ def test_the_public_password_of_the_embedded_accounts_is_nowhere_else() -> None:
         assert config.DEMO_PASSWORD_HASH not in path.read_text(), path
 
 
+def shared_memory_bytes(instruments: int, shards: int) -> int:
+    """Of a run, and of the counters of crashed ones that stay."""
+    live = live_memory.places(instruments, shards)[1] + live_memory.REQUESTS_BYTES
+    return live + page.size_bytes(shards) * (1 + pages.DEAD_PAGES_KEPT)
+
+
 def test_shared_memory_has_room_for_this_run_and_for_the_crashed_ones_that_are_kept() -> None:
     settings = config.load(DEPLOY / "compose" / "venue.toml")
-    run_bytes = live_memory.places(settings.engine.instruments)[1] + page.SIZE_BYTES
+    needed = shared_memory_bytes(settings.engine.instruments, SHARDS)
     (stateful_set,) = manifests("statefulset.yaml")
     volumes = {volume["name"]: volume for volume in stateful_set["spec"]["template"]["spec"]["volumes"]}
     assert SERVICES["venue"]["shm_size"] == "256m"
     assert volumes["shared-memory"]["emptyDir"]["sizeLimit"] == "256Mi"
-    assert run_bytes * (1 + pages.DEAD_PAGES_KEPT) < 256 << 20
+    assert needed < 256 << 20
+    readme = " ".join((DEPLOY / "README.md").read_text().split())
+    one = live_memory.places(settings.engine.instruments)[1] + page.SIZE_BYTES
+    more = live_memory.places(settings.engine.instruments, 2)[1] + page.size_bytes(2) - one
+    for text in (
+        f"one matching thread keeps {one / 1e6:.0f} MB",
+        f"takes {more / 1e6:.1f} MB more",
+        f"{page.SIZE_BYTES / 1e6:.2f} MB each",
+        f"{shared_memory_bytes(settings.engine.instruments, 1) / 1e6:.0f} MB together",
+        "from seven matching threads on",
+    ):
+        assert text in readme
+    assert shared_memory_bytes(settings.engine.instruments, 6) < 64 << 20
+    assert shared_memory_bytes(settings.engine.instruments, 7) > 64 << 20
 
 
 def test_the_venue_of_compose_is_ready_before_its_clients_start() -> None:
@@ -195,6 +216,10 @@ def test_the_unit_starts_a_command_that_exists() -> None:
     assert Path(program).name in scripts
     assert command in cli.COMMANDS
     assert option == "--config"
+
+
+def test_the_unit_lets_telemetry_be_idle_and_leave_that_again() -> None:
+    assert int(unit_value("LimitNICE")) == NICENESS
 
 
 def test_the_unit_lets_the_exchange_compile() -> None:

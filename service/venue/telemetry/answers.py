@@ -110,7 +110,7 @@ class Order(Answer, frozen=True, kw_only=True):
 
 class Orders(Answer, frozen=True, kw_only=True):
     orders: list[Order]
-    """Oldest first."""
+    """Oldest first; of several matching threads those of the first one, then those of the next."""
     total: Count
     missing: Count
     """Live orders for which the exchange's table of them had no room."""

@@ -85,7 +85,12 @@ async def get_orders(service: Service, _: web.Request, wanted: dict[str, Any]) -
 
 
 async def get_fills(service: Service, _: web.Request, wanted: dict[str, Any]) -> answers.Fills:
-    return service.market.fills([int(number) for number in (wanted["since"] or "0").split(",")], wanted["limit"])
+    market = service.market
+    since = [int(number) for number in (wanted["since"] or "0").split(",")]
+    threads = len(market.memory.shards)
+    if since != [0] and len(since) != threads:
+        raise ApiError(400, f"since: expected 0, or a number of each matching thread ({threads}), not {len(since)}")
+    return market.fills(since, wanted["limit"])
 
 
 async def get_sessions(service: Service, _: web.Request, __: dict[str, Any]) -> answers.Sessions:
@@ -130,10 +135,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         "/api/fills",
-        "Trades of the clients; the last 65,536 trades, recorded ones included, are kept.",
+        "Trades of the clients; of each matching thread the last 65,536 trades, recorded ones included, are kept.",
         answers.Fills,
         get_fills,
-        (Parameter("since", "Only trades after what an earlier answer gave as next.", pattern=NUMBERS), LIMIT),
+        (Parameter("since", "Only trades after what an earlier answer gave as next; 0: all.", pattern=NUMBERS), LIMIT),
         (400, 503),
     ),
     Endpoint("/api/sessions", "The accounts and their connections.", answers.Sessions, get_sessions),

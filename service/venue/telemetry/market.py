@@ -144,8 +144,8 @@ class Market:
     # --- orders ---------------------------------------------------------------------------------------------------
 
     def orders(self, account: str | None, symbol: str | None, offset: int, limit: int) -> answers.Orders:
-        """Clients' live orders, the oldest of each matching thread first; of one account and of one symbol if those
-        are given."""
+        """Clients' live orders, one matching thread's after the other's and oldest first; of one account and of one
+        symbol if those are given."""
         names = self.page.account_names()
         shown = [self._shown(shard, len(names)) for shard in range(len(self.memory.shards))]
         rows = np.concatenate([rows for rows, _ in shown])

@@ -22,7 +22,7 @@ def outcome(name: str) -> Series:
     return Series(a_second(f'venue_orders_total{{outcome="{name}"}}'), name)
 
 
-def figures() -> list[Panel]:
+def now() -> list[Panel]:
     return [
         figure(
             "State",
@@ -58,6 +58,11 @@ def figures() -> list[Panel]:
             width=3,
             no_value="down",
         ),
+    ]
+
+
+def troubles() -> list[Panel]:
+    return [
         figure(
             "Messages lost",
             "Feed messages lost for good since the exchange started. Any make books incomplete.",
@@ -238,6 +243,6 @@ def build() -> Dashboard:
         "What flows through the venue, what waits, what is lost, and who is connected.",
         ("venue-latency", "Latency"),
     )
-    for panel in [*figures(), *traffic(), *queues(), *losses(), *people_and_machine()]:
+    for panel in [*now(), *troubles(), *traffic(), *queues(), *losses(), *people_and_machine()]:
         board = board.with_panel(panel)
     return board

@@ -69,6 +69,98 @@ def figures() -> list[Panel]:
     ]
 
 
+def all_orders() -> list[Panel]:
+    gained = "increase(venue_order_to_ack_seconds_bucket[$__rate_interval])"
+    traffic = "sum(increase(venue_order_to_ack_seconds_count[$__rate_interval])) > 0"
+    return [
+        over_time(
+            "Order to ack",
+            f"Percentiles from the read of an order's bytes to the write of its answer. {RECENT}",
+            *percentiles("venue_order_to_ack_recent_seconds"),
+            unit="s",
+            size=(12, 8),
+            log=True,
+        ),
+        heat(
+            "Order to ack: how many took how long",
+            "Orders by latency, ten bounds a decade. A second band is a second kind of order, or somebody who "
+            "disturbs.",
+            f"sum by (le) ({gained}) and on () ({traffic})",
+            unit="s",
+            size=(12, 8),
+        ),
+    ]
+
+
+def stages() -> list[Panel]:
+    return [
+        over_time(
+            "Where the time goes: mean of each stage",
+            "Mean time that orders spent in each stage of their path, stacked: together, the mean of order to ack.",
+            *(Series(stage_mean(stage), stage) for stage in STAGES),
+            unit="s",
+            size=(12, 8),
+            stacked=True,
+        ),
+        over_time(
+            "Where the slow ones wait: p99 of each stage",
+            f"The slowest hundredth of each stage; not the same orders, so they do not add up. {RECENT}",
+            *(Series(f'venue_stage_recent_seconds{{stage="{stage}", quantile="0.99"}}', stage) for stage in STAGES),
+            unit="s",
+            size=(12, 8),
+            log=True,
+        ),
+    ]
+
+
+def feed() -> list[Panel]:
+    return [
+        over_time(
+            "Feed to book",
+            f"From the read of a datagram to its last message's place in the book. {RECENT}",
+            *percentiles("venue_feed_to_book_recent_seconds"),
+            unit="s",
+            size=(6, 7),
+            log=True,
+        ),
+    ]
+
+
+def clients() -> list[Panel]:
+    return [
+        over_time(
+            "Order to ack by client, p99",
+            f"The slowest hundredth of each client's own orders. {RECENT}",
+            Series(recent(CLIENT_ACK, "0.99"), "{{account}}"),
+            unit="s",
+            size=(6, 7),
+            log=True,
+            shades=True,
+        ),
+        rows(
+            "Order to ack by client, now",
+            f"Each client that had an order answered. {RECENT}",
+            "account",
+            *(
+                Series(f"max by (account) ({recent(CLIENT_ACK, quantile)})", name, unit="s")
+                for quantile, name in (PERCENTILES | {"1": "max"}).items()
+            ),
+            size=(6, 7),
+            no_value=NO_TRAFFIC,
+        ),
+        over_time(
+            "Bytes not yet taken, by client",
+            "Answers that wait because a client does not read: its latency then is its own. At "
+            "orders.max_unsent_bytes it is cut off.",
+            Series("venue_account_unsent_bytes", "{{account}}"),
+            unit="bytes",
+            size=(6, 7),
+            shades=True,
+            no_value="no accounts",
+        ),
+    ]
+
+
 def build() -> Dashboard:
     board = page(
         UID,
@@ -76,95 +168,6 @@ def build() -> Dashboard:
         "How long orders and market data take on their way through the venue.",
         ("venue-flow", "Flow and health"),
     )
-    for panel in figures():
+    for panel in [*figures(), *all_orders(), *stages(), *feed(), *clients()]:
         board = board.with_panel(panel)
-    gained = "increase(venue_order_to_ack_seconds_bucket[$__rate_interval])"
-    traffic = "sum(increase(venue_order_to_ack_seconds_count[$__rate_interval])) > 0"
-    return (
-        board.with_panel(
-            over_time(
-                "Order to ack",
-                f"Percentiles from the read of an order's bytes to the write of its answer. {RECENT}",
-                *percentiles("venue_order_to_ack_recent_seconds"),
-                unit="s",
-                size=(12, 8),
-                log=True,
-            )
-        )
-        .with_panel(
-            heat(
-                "Order to ack: how many took how long",
-                "Orders by latency, ten bounds a decade. A second band is a second kind of order, or somebody who "
-                "disturbs.",
-                f"sum by (le) ({gained}) and on () ({traffic})",
-                unit="s",
-                size=(12, 8),
-            )
-        )
-        .with_panel(
-            over_time(
-                "Where the time goes: mean of each stage",
-                "Mean time that orders spent in each stage of their path, stacked: together, the mean of order to ack.",
-                *(Series(stage_mean(stage), stage) for stage in STAGES),
-                unit="s",
-                size=(12, 8),
-                stacked=True,
-            )
-        )
-        .with_panel(
-            over_time(
-                "Where the slow ones wait: p99 of each stage",
-                f"The slowest hundredth of each stage; not the same orders, so they do not add up. {RECENT}",
-                *(Series(f'venue_stage_recent_seconds{{stage="{stage}", quantile="0.99"}}', stage) for stage in STAGES),
-                unit="s",
-                size=(12, 8),
-                log=True,
-            )
-        )
-        .with_panel(
-            over_time(
-                "Feed to book",
-                f"From the read of a datagram to its last message's place in the book. {RECENT}",
-                *percentiles("venue_feed_to_book_recent_seconds"),
-                unit="s",
-                size=(6, 7),
-                log=True,
-            )
-        )
-        .with_panel(
-            over_time(
-                "Order to ack by client, p99",
-                f"The slowest hundredth of each client's own orders. {RECENT}",
-                Series(recent(CLIENT_ACK, "0.99"), "{{account}}"),
-                unit="s",
-                size=(6, 7),
-                log=True,
-                shades=True,
-            )
-        )
-        .with_panel(
-            rows(
-                "Order to ack by client, now",
-                f"Each client that had an order answered. {RECENT}",
-                "account",
-                *(
-                    Series(f"max by (account) ({recent(CLIENT_ACK, quantile)})", name, unit="s")
-                    for quantile, name in (PERCENTILES | {"1": "max"}).items()
-                ),
-                size=(6, 7),
-                no_value=NO_TRAFFIC,
-            )
-        )
-        .with_panel(
-            over_time(
-                "Bytes not yet taken, by client",
-                "Answers that wait because a client does not read: its latency then is its own. At "
-                "orders.max_unsent_bytes it is cut off.",
-                Series("venue_account_unsent_bytes", "{{account}}"),
-                unit="bytes",
-                size=(6, 7),
-                shades=True,
-                no_value="no accounts",
-            )
-        )
-    )
+    return board

@@ -13,8 +13,9 @@ from order_desk import CAPACITY, Streams
 from venue.engine import order_encoder as encoder
 from venue.engine import order_turn, packed, ring
 from venue.engine.kernel import JIT, kernel
-from venue.engine.order_encoder import BYTES, LINE, LOST, NO_LINE, SENT, SENT_NS
+from venue.engine.order_encoder import BYTES, COUNT, LINE, LOST, NO_LINE, SENT, SENT_NS
 from venue.engine.records import COMMAND
+from venue.store import Store
 
 NOW = 77
 
@@ -120,3 +121,20 @@ def test_an_account_whose_store_comes_to_its_end_is_left(pair: tuple[socket.sock
     assert send(streams, dirty) == (67, [1])
     assert (row[SENT], row[LOST]) == (row[BYTES], 0)
     assert len(theirs.recv(1_000)) == 67
+
+
+@pytest.mark.parametrize(("word", "capacity"), [(BYTES, 3_000), (COUNT, 3_000 // 16)])
+def test_compiled_code_and_the_store_agree_on_when_a_stream_comes_to_its_end(word: int, capacity: int) -> None:
+    """Only what compiled code leaves is closed by the gateway, which asks the store once more."""
+    store, work = Store(2, 3_000), encoder.work(2)
+    work[encoder.DIRTY_LIST] = 1
+    row, stream = store.arrays[2][1], store.streams[1]
+    seen = []
+    for used in range(capacity * 2 // 3 - 3, capacity * 2 // 3 + 4):
+        row[word] = used
+        row[SENT] = row[BYTES]  # nothing else to be left for
+        _, left = order_turn.send_streams(store.arrays, work, 1, NOW)
+        assert left == stream.nearly_full
+        seen.append(left)
+    assert seen == sorted(seen)
+    assert set(seen) == {0, 1}, "the boundary is among them"

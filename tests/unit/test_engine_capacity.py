@@ -65,3 +65,11 @@ def test_no_room_to_show_another_own_order() -> None:
     assert [(order[1], order[6]) for order in engine.shown_orders()] == [(2, 2)]
     assert engine.account()["open_orders"] == 1
     BooksView.check_invariants(engine)
+
+
+def test_the_largest_order_of_a_feed_is_taken_in_part() -> None:
+    engine = Engine(r.CONSUME)
+    sent(engine, add(1, "S", 2**32 - 1, 100))
+    assert sent(engine, enter(1, "B", 5, 100)) == ["0 accepted 1: B 5 @ 100", "0 executed 1: 5 @ 100 R, 0 left"]
+    assert engine.book()[1] == [(100, [(1, 2**32 - 6, False)])]
+    engine.check_invariants()

@@ -188,7 +188,7 @@ FILL = np.dtype(
     [
         ("reference", "<i8"),
         ("quantity", "<i4"),
-        ("leaves", "<i4"),  # what the resting order still has open
+        ("leaves", "<u4"),  # what the resting order still has open: a recorded one may have 2^32 - 1 shares
         ("price", "<i4"),
         ("user_ref", "<u4"),
         ("account", "<u2"),  # of the resting order

@@ -178,7 +178,7 @@ def serve(config: Config) -> int:
         cores, shards = len(os.sched_getaffinity(0)), config.engine.shards
         if shards > 1 and shards > cores - 1:
             hint = "each matching thread wants a core of its own, and the loop thread another one"
-            log.warning("more shards than cores", extra={"shards": shards, "cores": cores, "hint": hint})
+            log.warning("too few cores for the shards", extra={"shards": shards, "cores": cores, "hint": hint})
         with stops_held_back():  # a page that nobody removes would stay in memory
             names = [account.username for account in config.accounts]
             page = create_page(mode=config.engine.mode, accounts=names, shards=shards)

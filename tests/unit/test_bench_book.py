@@ -89,7 +89,7 @@ def test_no_book_of_the_flow_is_ever_crossed() -> None:
 def test_a_file_is_read_whole(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     day = generate(path, DayPlan(messages=3_000, live=100))
-    result = book.from_file(path, 1)
+    result = book.from_file(path, book.file_bytes(path), 1)
     assert result.messages == sum(day.counts.values()) == 3_000
     assert result.symbols == 8
     assert day.peak_live - 64 <= result.live_orders <= day.peak_live  # looked at between batches of 64
@@ -100,7 +100,7 @@ def test_what_is_no_itch_file_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.gz").write_bytes(gzip.compress(b"x")[:-4])
     for name in ("cut", "bad.gz", "absent"):
         with pytest.raises(book.BookFileError):
-            book.from_file(tmp_path / name, 1)
+            book.from_file(tmp_path / name, book.file_bytes(tmp_path / name), 1)
 
 
 def test_the_command_prints_one_json_object(tmp_path: Path) -> None:

@@ -236,9 +236,9 @@ def table(figures: dict[str, Any]) -> Rows:
 def notes(figures: dict[str, Any]) -> list[str]:
     exchange = figures["exchange"]["runs"]
     lost = [run for run in exchange if run["lost"]]
-    first = f"first loss at {lost[0]['messages_per_s'] / 1e6:.2f} M messages/s; " if lost else "no loss at any rate; "
+    first = f"a loss at {min(run['rate'] for run in lost) / 1e6:.2f} M messages/s" if lost else "no loss at any rate"
     return [
-        f"{first}{sum(run['sent'] for run in exchange):,} datagrams sent to the exchange in {len(exchange)} runs.",
+        f"{first}; {sum(run['sent'] for run in exchange):,} datagrams sent to the exchange in {len(exchange)} runs.",
         f"A made-up day of {figures['messages']:,} messages on {STOCKS} stocks in {figures['datagrams']:,} datagrams, "
         f"sent again and again; receive buffer {figures['receive_buffer_bytes']:,} bytes. The sender and the "
         "receiver's threads share the cores: a rate that the sender does not reach ends the search, too. Time counts "

@@ -52,6 +52,12 @@ NEW: Final = 0  # message types
 CANCEL: Final = 1
 MODIFY: Final = 2
 
+PUBLISHED: Final = (
+    "e9b2e3926854410b01a035aeb25dd05f1e597c233be8263de9eb49b6713d367e",
+    "cff8d3f94b709fc64a8b2058a6ca4fb6920364904796e46906895e362d2bb16b",
+)
+"""What the benchmark gives for its scenarios `normal` and `flash-crash` (seed 23, a million orders)."""
+
 REPORT: Final = np.dtype(
     [
         ("kind", "<i4"),
@@ -242,7 +248,15 @@ def bench_match(file: Path, repeats: int) -> Report:
         ("workload", "messages", "reports", "seconds", "M messages/s"),
         [(file.name, *figures)],
     )
-    return Report([table], {"file": file.name, "repeats": repeats} | asdict(result), [f"sha256 {result.sha256}"])
+    as_published = result.sha256 in PUBLISHED
+    verdict = "as published" if as_published else "not one of those that are published for `normal` and `flash-crash`"
+    notes = [
+        f"SHA-256 of the reports {result.sha256}: {verdict}.",
+        "The workloads are those of the public matching-engine-benchmark (flash1-dev). CppTrader (C++), measured with "
+        "them on such a machine: 13.9 and 15.6 M messages/s.",
+    ]
+    as_json = {"file": file.name, "repeats": repeats, "as_published": as_published} | asdict(result)
+    return Report([table], as_json, notes)
 
 
 def measure(messages: Array, repeats: int) -> tuple[Result, Array]:

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+BUSY: Final = 1.5
+"""Load average from which something else took part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ def show(name: str, report: Report, before: dict[str, Any], as_json: bool) -> No
         console.print(table)
     for note in report.notes:
         console.print(note, style="dim", highlight=False)
+    if before["load_average"] > BUSY:
+        console.print("The machine was busy before this began: the figures say little.", style="yellow")
     facts = "{cpu}, {cores} cores, load {load_average} before, Python {python}, Numba {numba}".format_map(before)
     console.print(facts, style="dim", highlight=False)
 

@@ -61,24 +61,19 @@ class Taker:
         """Trade until `stop`, or until the venue ends the session. Raises TradingError when the connection is lost for
         good."""
         reader = asyncio.create_task(self._read())
+        stopping = asyncio.create_task(self._stopping.wait())
         try:
             while not self._stopping.is_set() and not reader.done():
                 self._trade()
-                await self._pause(self._rules.pause_s())
+                await asyncio.wait((stopping,), timeout=self._rules.pause_s())
             if not reader.done():
                 await cancel_orders(self._client, self._touches)
         finally:
+            stopping.cancel()
             reader.cancel()
             result = (await asyncio.gather(reader, return_exceptions=True))[0]
         if isinstance(result, Exception):
             raise result
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
 
     def _trade(self) -> None:
         if not self._client.connected:

@@ -100,7 +100,7 @@ def books_after(folder: Path, path: Path, shards: int) -> tuple[Books, dict[str,
         async with running(folder, engine={"shards": shards}, orders={"max_store_bytes": 32 << 20}) as venue:
             await venue.replay(path)
             matcher = venue.page.snapshot().matcher[0]
-            names = ("trades", "live_orders", "incomplete_books", "unknown_references", "last_feed_time_ns")
+            names = ("trades", "incomplete_books", "unknown_references", "last_feed_time_ns")
             done = [cells.count(shard.histograms[FEED_DATAGRAM_TO_BOOK]) for shard in venue.page.shards]
             for view in venue.views:
                 view.check_invariants()

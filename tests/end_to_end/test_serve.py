@@ -222,7 +222,8 @@ def test_a_service_with_several_matching_threads(tmp_path: Path) -> None:
     assert fills["next"] == ",".join(["1"] + ["0"] * 15)
     assert more == {"fills": [], "next": fills["next"], "missed": 0}
     assert [order["open"] for order in book["own"]] == [50]
-    warned = [line["shards"] for line in map(json.loads, err.splitlines()) if line["event"] == "too few cores for the shards"]
+    lines = map(json.loads, err.splitlines())
+    warned = [line["shards"] for line in lines if line["event"] == "too few cores for the shards"]
     assert warned == ([16] if len(os.sched_getaffinity(0)) < 17 else [])
 
 

@@ -109,6 +109,14 @@ def test_a_known_reference_is_not_added_again(book: Exchange) -> None:
     assert book.counters() == {"duplicate_references": 2}
 
 
+def test_a_known_reference_begins_no_book_elsewhere(fresh: NewExchange) -> None:
+    """Not even after a loss, when a book that begins is incomplete."""
+    exchange = fresh(instruments=2)
+    sent(exchange, add(1, "B", 10, 100), feed_loss(), add(1, "S", 5, 90, instrument=1))
+    assert [exchange.state(i)["incomplete"] for i in range(2)] == [1, 0]
+    assert exchange.counters() == {"duplicate_references": 1}
+
+
 def test_more_than_there_is_leaves_nothing_and_never_less(book: Exchange) -> None:
     sent(book, add(1, "B", 10, 100), add(2, "B", 10, 100), add(3, "B", 10, 100))
     sent(book, execute(1, 14), reduce(2, 11), execute(3, 2**32 - 1))

@@ -128,6 +128,7 @@ def place_recorded(
     if b.references[place + 1] != 0:
         b.counters[0]["duplicate_references"] += 1
         return
+    know_book(b, instrument)
     price = int(command["price"])
     displayed = int(command["quantity"])
     open_ = max(0, displayed - consumed)
@@ -168,7 +169,6 @@ def add(b: Books, out: Outbox, command: Array) -> None:
     instrument = int(command["instrument"])
     if instrument >= len(b.books):
         return
-    know_book(b, instrument)
     place_recorded(b, out, command, instrument, side_of(int(command["side"])), int(command["word0"]), 0)
 
 

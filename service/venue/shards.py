@@ -11,13 +11,12 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from venue.engine import merging, ring, sharding, system
 from venue.engine.link import Link
 from venue.engine.records import Array
-
-RETRY_S: Final = 0.001  # uvloop counts whole milliseconds: anything less is a busy loop
+from venue.gateway import RETRY_S
 
 
 class Shards:

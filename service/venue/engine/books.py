@@ -36,6 +36,7 @@ STATE_WORDS: Final = LADDERS + free_list.STATE_WORDS
 
 SMALLEST_LADDER: Final = 16  # levels
 SPARE_LEVELS: Final = 4
+"""How far below the place of a ladder without gaps the look at it begins, so that the place is not at its very edge."""
 
 
 class Books(NamedTuple):

@@ -259,7 +259,8 @@ HUGE_FROM: Final = 1 << 22
 def aligned(length: int, dtype: np.dtype[Any]) -> Array:
     """Zeros that begin on a cache line; the pages are touched only when used.
 
-    Large arrays ask for huge pages: with 340,000 live orders a book update would otherwise miss the TLB several times.
+    Large arrays ask for huge pages: with 340,000 live orders in 2,000 books a message took 123 ns instead of 135 (least
+    CPU time of seven runs each, while other work shared the machine).
     """
     size = length * dtype.itemsize + 128
     if size < HUGE_FROM:

@@ -8,7 +8,7 @@ import numpy as np
 
 from commands import Command
 from exchange import USED, Event, Levels, Limits, Print
-from venue.engine import books, events, live_records, loop, ring, showing
+from venue.engine import books, events, index, live_records, loop, ring, showing
 from venue.engine import records as r
 from venue.engine.allocators import pool
 from venue.engine.cells import ROW
@@ -71,8 +71,8 @@ class BooksView:
 
     def _recorded(self) -> dict[int, int]:
         """Slots of the known recorded orders by reference."""
-        pairs = self.books.references.reshape(-1, 2)
-        return {int(reference): int(slot) for reference, slot in pairs[pairs[:, 1] != 0]}
+        slots = self.books.references.reshape(-1, index.LINE)[:, 1:] & index.SLOT_MASK
+        return {int(self.books.orders["reference"][slot]): int(slot) for slot in slots[slots != 0]}
 
     def _own(self, account: int) -> dict[int, int]:
         """Slots of an account's live orders by UserRefNum."""

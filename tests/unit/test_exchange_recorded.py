@@ -49,6 +49,24 @@ def test_the_feeds_own_book_is_not_repaired(book: Exchange) -> None:
     assert book.state() == {"last_price": 0, "state": ord("T"), "incomplete": 0}
 
 
+def test_hundreds_of_prices_of_both_sides_keep_their_levels_apart(book: Exchange) -> None:
+    """More prices than are remembered without a search, every one on both sides; each level goes and comes again."""
+    prices = range(1, 301)
+    for turn in range(3):
+        for price in prices:
+            sent(book, add(4000 * turn + price, "B", 10, price), add(4000 * turn + 1000 + price, "S", 20, price))
+        for price in reversed(prices):
+            sent(book, add(4000 * turn + 2000 + price, "B", 30, price), delete(4000 * turn + price))
+        assert book.book() == (
+            [(price, [(4000 * turn + 2000 + price, 30, False)]) for price in reversed(prices)],
+            [(price, [(4000 * turn + 1000 + price, 20, False)]) for price in prices],
+        )
+        for price in prices:
+            sent(book, delete(4000 * turn + 1000 + price), delete(4000 * turn + 2000 + price))
+        assert book.book() == ([], [])
+    assert book.counters() == {}
+
+
 def test_every_message_moves_the_book_as_it_says(book: Exchange) -> None:
     sent(book, add(1, "S", 100, 100), add(2, "S", 50, 100), add(3, "S", 70, 101))
     sent(book, reduce(1, 40), execute(1, 10))

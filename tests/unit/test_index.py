@@ -1,54 +1,118 @@
 """The index of references against a dictionary."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from venue.engine import index
 from venue.engine.kernel import kernel
-from venue.engine.records import Array
+from venue.engine.records import ORDER, Array
 
 
 @kernel
-def index_find(table: Array, reference: int) -> int:
-    return int(table[index.locate(table, reference) + 1])
+def index_find(table: Array, orders: Array, reference: int) -> int:
+    return int(index.slot_at(table, index.locate(table, orders, reference)))
 
 
 @kernel
-def index_insert(table: Array, reference: int, slot: int) -> None:
-    index.insert(table, index.locate(table, reference), reference, slot)
+def index_confirm(table: Array, orders: Array, reference: int, place: int) -> int:
+    return int(index.slot_at(table, index.confirm(table, orders, reference, place)))
 
 
 @kernel
-def index_erase(table: Array, reference: int) -> None:
-    index.erase(table, index.locate(table, reference))
+def index_guess(table: Array, reference: int) -> int:
+    return int(index.guess(table, reference))
+
+
+@kernel
+def index_insert(table: Array, orders: Array, reference: int, slot: int) -> None:
+    orders[slot]["reference"] = reference
+    index.insert(table, reference, slot)
+
+
+@kernel
+def index_erase(table: Array, orders: Array, reference: int) -> None:
+    index.erase(table, reference, index.locate(table, orders, reference))
+
+
+@kernel
+def index_home(table: Array, reference: int) -> int:
+    return int(index.home(table, reference))
 
 
 REFERENCES = st.one_of(st.integers(0, 40), st.sampled_from([2**63 - 1, -(2**63), -1, 2**40, 2**62]))
 
 
+def entries(table: Array) -> int:
+    return int((table.reshape(-1, index.LINE)[:, 1:] != 0).sum())
+
+
 @given(st.lists(st.tuples(st.booleans(), REFERENCES), max_size=120))
 def test_the_index_agrees_with_a_dictionary(steps: list[tuple[bool, int]]) -> None:
-    table = index.create(16)
+    table, orders = index.create(16), np.zeros(121, ORDER)
     known: dict[int, int] = {}
     for number, (insert, reference) in enumerate(steps, 1):
         if insert and reference not in known and len(known) < 16:
-            index_insert(table, reference, number)
+            index_insert(table, orders, reference, number)
             known[reference] = number
         elif not insert and reference in known:
-            index_erase(table, reference)
+            index_erase(table, orders, reference)
             del known[reference]
-        assert index_find(table, reference) == known.get(reference, 0)
+        assert index_find(table, orders, reference) == known.get(reference, 0)
+        for place in (0, 1, index_guess(table, reference), len(table) - 1):
+            assert index_confirm(table, orders, reference, place) == known.get(reference, 0)
     for reference, slot in known.items():
-        assert index_find(table, reference) == slot
-    assert int((table[1::2] != 0).sum()) == len(known)
+        assert index_find(table, orders, reference) == slot
+    assert entries(table) == len(known)
+    if not known:
+        assert not table.any()
+
+
+def at_home(table: Array, line: int, count: int) -> list[int]:
+    """That many references which all belong in one line."""
+    found = [reference for reference in range(20_000) if index_home(table, reference) == line]
+    return found[:count]
+
+
+@pytest.mark.parametrize("line", [0, 7])
+def test_a_full_line_sends_the_next_references_on_and_finds_them_again(line: int) -> None:
+    """Twenty references of one line fill it and the two behind it, round the table's end if need be."""
+    table, orders = index.create(32), np.zeros(64, ORDER)
+    references = at_home(table, line * index.LINE, 20)
+    for slot, reference in enumerate(references, 1):
+        index_insert(table, orders, reference, slot)
+    found = [index_find(table, orders, reference) for reference in references]
+    assert found == list(range(1, 21))
+    stranger = at_home(table, line * index.LINE, 21)[-1]
+    assert index_find(table, orders, stranger) == 0
+    for slot, reference in enumerate(references[:10], 1):
+        index_erase(table, orders, reference)
+        assert index_find(table, orders, reference) == 0
+        assert index_find(table, orders, references[-1]) == 20, slot
+    index_insert(table, orders, stranger, 21)  # into the place that was left in its own line
+    assert index_guess(table, stranger) & -index.LINE == line * index.LINE
+    for reference in [*references[10:], stranger]:
+        index_erase(table, orders, reference)
+    assert not table.any()
+
+
+def test_two_references_that_look_alike_are_told_apart_by_their_orders() -> None:
+    """What is mixed is 31 folded bits: these two fall on the same place with the same tag."""
+    table, orders = index.create(16), np.zeros(8, ORDER)
+    one, other = 5, (1 << 31) | 4
+    assert index_guess(table, one) == index_guess(table, other)
+    index_insert(table, orders, one, 1)
+    assert index_find(table, orders, other) == 0
+    index_insert(table, orders, other, 2)
+    assert (index_find(table, orders, one), index_find(table, orders, other)) == (1, 2)
+    index_erase(table, orders, one)
+    assert (index_find(table, orders, one), index_find(table, orders, other)) == (0, 2)
 
 
 def test_references_that_rise_through_the_day_do_not_pile_up() -> None:
-    """A thousand neighbours and then some of the next round of the table: nobody has far to go."""
-    table = index.create(1024)
+    """Neighbours, until the table is as full as it may be: few find their line full."""
+    table, orders = index.create(1024), np.zeros(1025, ORDER)
     for reference in range(1, 1025):
-        index_insert(table, reference, reference)
-    taken = np.flatnonzero(table[1::2])
-    gaps = np.diff(np.flatnonzero(np.diff(np.concatenate([[-2], taken])) > 1))
-    assert gaps.max() < 64  # the longest run of taken places
+        index_insert(table, orders, reference, reference)
+    assert int((table[:: index.LINE] >> index.TAG).sum()) < 64

@@ -32,6 +32,7 @@ from venue.engine.books import (
 from venue.engine.kernel import kernel, verb
 from venue.engine.match import meets, take
 from venue.engine.records import ACCOUNT, MATCH, Array, aligned
+from venue.engine.reference import reference
 
 MESSAGE: Final = np.dtype(
     [
@@ -185,6 +186,7 @@ def withdraw(b: Books, slot: int, reports: Array, line: int, message: Array) -> 
 @kernel
 def run(b: Books, messages: Array, reports: Array) -> int:
     """Apply all messages to book 0; gives back how many reports were written."""
+    b = reference(b)  # books that are passed on by value cost 25 ns a message
     line = 0
     last = len(messages) - 1
     for i in range(len(messages)):

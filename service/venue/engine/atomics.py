@@ -222,6 +222,31 @@ def above(array: Array, index: int, lanes: int, bound: int) -> int:
     return int((array[index : index + lanes] > bound).sum())
 
 
+def _first_lane(typing: Any, array: Any, index: Any, upper: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(I64, 8)
+        pointer = builder.bitcast(_pointer(context, builder, signature, args), vector.as_pointer())
+        halves = builder.lshr(builder.load(pointer, align=8), ir.Constant(vector, [32] * 8))
+        zeros = ir.Constant(ir.VectorType(I32, 8), [0] * 8)
+        undefined = ir.Constant(vector, ir.Undefined)
+        wanted = builder.shuffle_vector(builder.insert_element(undefined, args[2], I32(0)), undefined, zeros)
+        bits = builder.zext(builder.bitcast(builder.icmp_signed("==", halves, wanted), BYTE), I64)
+        found = builder.or_(builder.and_(bits, I64(0xFE)), I64(0x100))
+        return builder.and_(builder.cttz(found, ir.IntType(1)(1)), I64(7))
+
+    return types.int64(array, types.int64, types.int64), build
+
+
+@lowered_by(_first_lane)
+def first_lane(array: Array, index: int, upper: int) -> int:
+    """Which of the seven words behind ``index`` of an int64 array is the first whose upper half is ``upper``: 1 to 7,
+    or 0 if none is."""
+    for lane in range(1, 8):
+        if (int(array[index + lane]) >> 32) & 0xFFFFFFFF == upper:
+            return lane
+    return 0
+
+
 # --- big-endian bytes -------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from venue.engine import records, ring, symbols, system
-from venue.engine.atomics import load_be16, load_be64
+from venue.engine.atomics import load_be16, load_be64, prefetch
 from venue.engine.kernel import kernel, verb
 from venue.engine.records import NO_INSTRUMENT, Array
 from venue.engine.ring import Ring
@@ -135,6 +135,11 @@ CUT_SHORT: Final = 3
 """The block at ``POSITION`` does not end inside the region."""
 UNUSUAL: Final = 4
 """The packet at ``INDEX`` is not simply the next one; the Receiver has to see it."""
+
+INPUT_AHEAD: Final = 1024
+"""Bytes from a message to those that are asked for meanwhile. The core's own guesses do not reach so far: from bytes in
+memory to books a message takes 62 instead of 68 ns in 2,000 books with 340,000 live orders, 33 instead of 38 in 8 with
+10,000; 2,048 is no better."""
 
 POSITION: Final = 0
 """Progress: where the first block begins that has not been dealt with."""
@@ -283,6 +288,7 @@ def decode_blocks(decoder: Decoder, data: Array, start: int, end: int, ingress_n
     while position < end:
         at = position + 2
         size = load_be16(data, position) if at <= end else end
+        prefetch(data, position + INPUT_AHEAD)
         if at + size > end:
             code = CUT_SHORT
             break

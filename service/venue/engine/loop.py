@@ -19,7 +19,7 @@ from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
 from venue.engine.live_records import Live, create_private
-from venue.engine.look_ahead import MANY_ORDERS, WORTH_IT, look_ahead
+from venue.engine.look_ahead import HINT, MANY_ORDERS, WORTH_IT, look_ahead
 from venue.engine.records import (
     ADD,
     CANCEL,
@@ -71,7 +71,7 @@ class Matcher(NamedTuple):
     out: Outbox
     commands: Ring
     histograms: Array  # [HISTOGRAMS, ROW] int64, in the counters page
-    places: Array  # [BATCH] int64: where the index may have the order of each command of a batch
+    hints: Array  # [BATCH] HINT: what the commands of a batch may touch
     wait: Array  # [2] int64: the wait strategy, and the descriptor to sleep on
     showing: Showing
 
@@ -87,9 +87,9 @@ def create(
 ) -> Matcher:
     """A matcher that reads ``commands``. ``wake_descriptor`` is where its sleep is ended; ``live`` as for the books."""
     waiting = np.array([wait, wake_descriptor], np.int64)
-    places = np.zeros(BATCH, np.int64)
+    hints = np.zeros(BATCH, HINT)
     shown = showing.create(live or create_private(len(books.books)))
-    return Matcher(books, out, commands, histograms, places, waiting, shown)
+    return Matcher(books, out, commands, histograms, hints, waiting, shown)
 
 
 @inlined
@@ -207,7 +207,7 @@ def run(m: Matcher, rounds: int) -> None:
         idle = 0
         note_gauges(m)
         if ready >= WORTH_IT and int(m.books.state[ORDER_POOL + pool.IN_USE]) >= MANY_ORDERS:
-            look_ahead(m.books, m.commands, m.places, ready)
+            look_ahead(m.books, m.commands, m.hints, ready)
         feed_ingress_ns = 0
         for ahead in range(ready):
             place = ring.read_position(m.commands, ahead)
@@ -215,7 +215,7 @@ def run(m: Matcher, rounds: int) -> None:
             ingress_ns = int(command["ingress_ns"])
             of_client = int(command["kind"]) >= ENTER and ingress_ns > 0
             begun_ns = system.now_ns(scratch) if of_client else 0
-            apply(m.books, m.out, command, int(m.places[ahead]))
+            apply(m.books, m.out, command, int(m.hints[ahead]["place"]))
             if of_client:
                 record(m.histograms[RING_WAIT], begun_ns - m.commands.stamps_ns[place])
                 record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)

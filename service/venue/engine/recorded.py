@@ -50,8 +50,8 @@ def mark_incomplete(b: Books, instrument: int) -> None:
 @verb
 def know_book(b: Books, instrument: int) -> None:
     """Remember that an instrument has a recorded book; one that begins after a loss is incomplete from the start."""
-    if b.books[instrument]["recorded"] == 0:
-        b.books[instrument]["recorded"] = 1
+    if b.sides[2 * instrument]["recorded"] == 0:
+        b.sides[2 * instrument]["recorded"] = 1
         if b.state[HISTORY_LOST] != 0:
             mark_incomplete(b, instrument)
 
@@ -77,10 +77,10 @@ def unknown(b: Books, command: Array) -> None:
 @verb
 def forget(b: Books, place: int) -> None:
     """Take the recorded order that stands at ``place`` of the index out of its queue, the index and the pool."""
-    slot = int(b.references[place + 1])
+    slot = index.slot_at(b.references, place)
     if int(b.orders[slot]["level"]) != 0:
         leave(b, slot)
-    index.erase(b.references, place)
+    index.erase(b.references, int(b.orders[slot]["reference"]), place)
     free_order(b, slot)
 
 
@@ -124,8 +124,7 @@ def place_recorded(
 
     ``consumed`` is what own orders had taken of the order that it replaces.
     """
-    place = index.locate(b.references, reference)
-    if b.references[place + 1] != 0:
+    if index.locate(b.references, b.orders, reference) != 0:
         b.counters[0]["duplicate_references"] += 1
         return
     know_book(b, instrument)
@@ -157,7 +156,7 @@ def place_recorded(
         b.counters[0]["capacity_rejects"] += 1
         mark_incomplete(b, instrument)
         return
-    index.insert(b.references, place, reference, slot)
+    index.insert(b.references, reference, slot)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -197,8 +196,8 @@ def not_first(b: Books, slot: int) -> bool:
 @verb
 def execute(b: Books, out: Outbox, command: Array, place: int) -> None:
     """E, C: history traded ``quantity`` of an order. Own orders that stand before it trade first."""
-    place = index.confirm(b.references, int(command["word0"]), place)
-    slot = int(b.references[place + 1])
+    place = index.confirm(b.references, b.orders, int(command["word0"]), place)
+    slot = index.slot_at(b.references, place)
     if slot == 0:
         unknown(b, command)
         return
@@ -232,8 +231,8 @@ def execute(b: Books, out: Outbox, command: Array, place: int) -> None:
 @verb
 def reduce_recorded(b: Books, command: Array, place: int) -> None:
     """X: history canceled ``quantity`` of an order, which keeps its place."""
-    place = index.confirm(b.references, int(command["word0"]), place)
-    slot = int(b.references[place + 1])
+    place = index.confirm(b.references, b.orders, int(command["word0"]), place)
+    slot = index.slot_at(b.references, place)
     if slot == 0:
         unknown(b, command)
         return
@@ -251,8 +250,8 @@ def reduce_recorded(b: Books, command: Array, place: int) -> None:
 @verb
 def delete(b: Books, command: Array, place: int) -> None:
     """D: history took an order out. That one whose shares own orders have taken goes, too, counts as divergence."""
-    place = index.confirm(b.references, int(command["word0"]), place)
-    slot = int(b.references[place + 1])
+    place = index.confirm(b.references, b.orders, int(command["word0"]), place)
+    slot = index.slot_at(b.references, place)
     if slot == 0:
         unknown(b, command)
         return
@@ -264,8 +263,8 @@ def delete(b: Books, command: Array, place: int) -> None:
 @verb
 def replace_recorded(b: Books, out: Outbox, command: Array, place: int) -> None:
     """U: a new reference, price and size at the back of the queue. What own orders had taken stays taken."""
-    place = index.confirm(b.references, int(command["word0"]), place)
-    slot = int(b.references[place + 1])
+    place = index.confirm(b.references, b.orders, int(command["word0"]), place)
+    slot = index.slot_at(b.references, place)
     if slot == 0:
         unknown(b, command)
         return
@@ -314,7 +313,7 @@ def lose(b: Books) -> None:
     outlined()
     b.state[HISTORY_LOST] = 1
     for instrument in range(len(b.books)):
-        if b.books[instrument]["recorded"] != 0:
+        if b.sides[2 * instrument]["recorded"] != 0:
             mark_incomplete(b, instrument)
 
 
@@ -322,12 +321,12 @@ def lose(b: Books) -> None:
 def reset(b: Books) -> None:
     """A new feed session: forget every recorded order and every halt; own orders stay."""
     outlined()
-    for place in range(0, len(b.references), 2):
-        while b.references[place + 1] != 0:  # erasing may move another entry here
+    for place in range(len(b.references)):
+        if index.slot_at(b.references, place) != 0:
             forget(b, place)
     b.state[HISTORY_LOST] = 0
     for instrument in range(len(b.books)):
-        b.books[instrument]["recorded"] = 0
+        b.sides[2 * instrument]["recorded"] = 0
         b.books[instrument]["state"] = TRADING
         b.books[instrument]["incomplete"] = 0
     b.counters[0]["incomplete_books"] = 0

@@ -23,7 +23,7 @@ from venue.engine.records import Array
 from venue.telemetry.pages import PageError, beside, map_file
 
 MAGIC: Final = int.from_bytes(b"VENUELV\n", "little")
-LAYOUT_VERSION: Final = 2
+LAYOUT_VERSION: Final = 3
 """Goes up by one with every change of ``HEADER``, a record of :mod:`venue.engine.live_records`, or their places."""
 ALIGNMENT: Final = 128
 SYMBOL_BYTES: Final = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -221,9 +220,11 @@ def test_a_hidden_tab_piles_up_no_work(see: See) -> None:
 
     async def story(seen: Visit) -> None:
         await seen.page.add_init_script(hidden)
-        await seen.page.reload()
+        async with seen.page.expect_websocket() as connection:
+            await seen.page.reload()
         await seen.page.wait_for_function("() => window.asked.length > 0")
-        await asyncio.sleep(2)  # forty updates
+        for _ in range(40):
+            await (await connection.value).wait_for_event("framereceived")
         assert await seen.page.evaluate("window.asked.length") == 1
         assert await seen.page.locator("#trades tr").count() == 0
         await seen.page.evaluate("window.asked[0]()")
@@ -335,7 +336,8 @@ def test_light_and_dark_are_remembered_and_operated_with_the_keyboard(see: See) 
 def test_the_charts_are_read_with_the_arrow_keys(see: See) -> None:
     async def story(seen: Visit) -> None:
         await seen.until_hidden("#latency-lines + .empty")
-        await asyncio.sleep(1.2)  # two more samples
+        first = await seen.value("#max_ns")
+        await seen.page.wait_for_function("(first) => document.getElementById('max_ns').value !== first", arg=first)
         await seen.page.focus("#latency-lines")
         await seen.page.keyboard.press("ArrowLeft")
         await seen.until("#latency-when", "10 s until")

@@ -138,7 +138,7 @@ async def test_what_cannot_be_answered_is_an_error_in_json(venue: Venue) -> None
             assert "depth: expected a number from 1 to 20" in (await api.get(f"/api/book/AAPL?{query}", 400))["error"]
         for path in ("fills?since=-1", "orders?limit=1001", "orders?symbol=%00", "instruments?prefix=%C3%84"):
             await api.get(f"/api/{path}", 400)
-        for method, path, status in (("GET", "/api/nothing", 404), ("DELETE", "/api/orders", 405)):
+        for method, path, status in (("GET", "/api/nothing", 404), ("DELETE", "/api/orders", 405), ("POST", "/api", 405)):
             async with api.session.request(method, path) as response:
                 assert (response.status, list(await response.json())) == (status, ["error"])
 
@@ -199,8 +199,10 @@ async def test_without_a_token_nobody_changes_anything(venue: Venue) -> None:
 
 @with_exchange()
 async def test_the_document_is_one_and_is_served(venue: Venue) -> None:
-    async with api_of(venue) as api, api.session.get("/api/openapi.json") as response:
-        assert await response.json() == DOCUMENT
+    async with api_of(venue) as api:
+        for path in ("/api/openapi.json", "/api", "/api/"):
+            async with api.session.get(path) as response:
+                assert await response.json() == DOCUMENT
     assert DOCUMENT["openapi"].startswith("3.1.")
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)

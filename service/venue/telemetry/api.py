@@ -173,7 +173,8 @@ def routes(service: Service, operator: Operator, document: bytes) -> list[web.Ro
         return respond(await post_kill(operator, request))
 
     reading = [web.get(endpoint.path, functools.partial(_answer, service, endpoint)) for endpoint in ENDPOINTS]
-    return [*reading, web.get("/api/openapi.json", get_document), web.post(KILL_PATH, kill)]
+    description = [web.get(path, get_document) for path in ("/api/openapi.json", "/api", "/api/")]
+    return [*reading, *description, web.post(KILL_PATH, kill)]
 
 
 async def _answer(service: Service, endpoint: Endpoint, request: web.Request) -> web.Response:
@@ -193,7 +194,7 @@ async def errors_as_json(request: web.Request, handler: Any) -> web.StreamRespon
             response.headers["WWW-Authenticate"] = "Bearer"
         return response
     except web.HTTPException as error:
-        if error.status < 400 or not request.path.startswith("/api/"):
+        if error.status < 400 or not f"{request.path}/".startswith("/api/"):
             raise
         response = respond(answers.Error(error=error.reason.lower()), error.status)
         if "Allow" in error.headers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
@@ -85,7 +86,8 @@ def trade(
     """Enter orders: one from the command line, or many at a prompt.
 
     PRICE is in dollars, or `market`. One order prints what happens to it and ends with exit code 0 if it was accepted,
-    1 if it was rejected. It stays in the book when the command ends, unless the account says otherwise.
+    1 if it was rejected. It stays in the book when the command ends, unless the account says otherwise; `cancel NUMBER`
+    at the prompt cancels it.
 
         venue trade buy AAPL 100 189.50
 
@@ -93,14 +95,24 @@ def trade(
 
         venue trade buy AAPL 100 189.40 --wait 30
 
-    Without an order there is a prompt, which also reads from a pipe.
+    Without an order there is a prompt, which also reads from a pipe, and knows the orders of earlier logins:
+
+        echo cancel 1 | venue trade
     """
     if order:
+        _check_options(order)
         wanted = parse_order(order, ioc=ioc)
         raise typer.Exit(asyncio.run(_trade_once(host, port, user, password, wanted, wait)))
     if ioc or wait:
         raise InputError("--ioc and --wait go with an order on the command line")
     asyncio.run(_trade_at_prompt(host, port, user, password))
+
+
+def _check_options(words: Sequence[str]) -> None:
+    """Unknown options come among the words of an order, so that a negative number is not taken for one."""
+    for word in words:
+        if re.match(r"-(?![0-9.])", word):
+            raise InputError(f"no such option: {word}; try venue trade --help")
 
 
 async def _trade_once(host: str, port: int, user: str, password: str, wanted: Order, wait_s: float) -> int:
@@ -125,7 +137,8 @@ async def _trade_once(host: str, port: int, user: str, password: str, wanted: Or
                         if not state.is_live:
                             break
         if state.is_live:
-            print(f"resting #{user_ref} {state.open:,} at {words.price(state.price)}", flush=True)
+            how = f"to cancel it, type `cancel {user_ref}` at the prompt of `venue trade`"
+            print(f"resting #{user_ref} {state.open:,} at {words.price(state.price)}; {how}", flush=True)
         return 0 if state.status in (Status.LIVE, Status.DONE) else 1
 
 

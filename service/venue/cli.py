@@ -28,6 +28,8 @@ class Command(NamedTuple):
     panel: str
     summary: str
     """First line of the function's docstring, which the help page shows without importing it."""
+    judges_options: bool = False
+    """What looks like an option and is none comes as an argument, such as a negative number."""
 
     def load(self) -> Callable[..., Any]:
         module, _, name = self.target.partition(":")
@@ -47,7 +49,10 @@ COMMANDS = {
         "venue_clients.demo.command:demo", RUN, "Show a whole exchange at work: feed, market maker, trades, latencies."
     ),
     "trade": Command(
-        "venue_clients.trader:trade", TRADE, "Enter orders: one from the command line, or many at a prompt."
+        "venue_clients.trader:trade",
+        TRADE,
+        "Enter orders: one from the command line, or many at a prompt.",
+        judges_options=True,
     ),
     "maker": Command(
         "venue_clients.commands_trading:maker", TRADE, "Quote both sides of a stock around the touch of the feed."
@@ -119,7 +124,8 @@ def build(arguments: Sequence[str]) -> typer.Typer:
         if isinstance(loaded, typer.Typer):
             app.add_typer(loaded, name=name, rich_help_panel=command.panel)
         else:
-            app.command(name, rich_help_panel=command.panel)(loaded)
+            settings = {"ignore_unknown_options": command.judges_options}
+            app.command(name, rich_help_panel=command.panel, context_settings=settings)(loaded)
     return app
 
 

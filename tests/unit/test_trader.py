@@ -111,7 +111,7 @@ def test_one_order_from_the_command_line() -> None:
     assert out.splitlines() == [
         "accepted #1 buy 100 AAPL at 189.50, day",
         "filled #1 60 at 189.48 (removed liquidity), 40 left",
-        "resting #1 40 at 189.50",
+        "resting #1 40 at 189.50; to cancel it, type `cancel 1` at the prompt of `venue trade`",
     ]
 
 
@@ -138,6 +138,10 @@ def test_what_is_no_order_or_finds_no_venue_is_exit_code_2_and_one_line() -> Non
             ["buy", "AAPL"],
             "venue: expected: buy|sell|short SYMBOL QUANTITY PRICE [ioc], such as: buy AAPL 100 189.50\n",
         ),
+        (["buy", "AAPL", "-5", "1"], "venue: quantity is a whole number of up to nine digits, not '-5'\n"),
+        (["buy", "AAPL", "100", "-.5", "--ioc"], "venue: a price is above 0 and at most 199999.99, not -.5\n"),
+        (["buy", "AAPL", "100", "1", "--iok"], "venue: no such option: --iok; try venue trade --help\n"),
+        (["-x", "buy", "AAPL", "100", "1"], "venue: no such option: -x; try venue trade --help\n"),
         (["buy", "TOOLONGNAME", "1", "1"], "venue: a symbol has at most 8 characters\n"),
         (["--ioc"], "venue: --ioc and --wait go with an order on the command line\n"),
     ]:

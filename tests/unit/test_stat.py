@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -77,7 +79,22 @@ def test_what_a_crashed_exchange_has_left_behind(folder: Path, capsys: pytest.Ca
     stat.stat(pid=pid, watch=True, as_json=True, list_=False)  # it ends by itself, as the exchange has
     assert json.loads(capsys.readouterr().out)["fills"] == 1234567
     stat.stat(pid=None, watch=False, as_json=False, list_=True)
-    assert "dead, was ready" in capsys.readouterr().out
+    assert re.search(r"dead for \d+ s, was ready", capsys.readouterr().out)
+    heard = datetime.fromtimestamp(stat.open_read_only(pages.list_pages()[0].path).header["heartbeat_at_ns"][0] / 1e9)
+    stat.stat(pid=None, watch=False, as_json=False, list_=False)
+    assert f"last sign of life {heard.isoformat(' ', 'seconds')}, " in capsys.readouterr().out
+
+
+def test_a_running_exchange_says_nothing_of_its_end(page: Page) -> None:
+    assert "last sign" not in shown(page)
+
+
+@pytest.mark.parametrize(
+    ("age_s", "text"),
+    [(-3.0, "0 s"), (59.9, "59 s"), (60.0, "1 min"), (7_199.0, "1 h"), (86_400.0, "1 d"), (1e7, "115 d")],
+)
+def test_ages(age_s: float, text: str) -> None:
+    assert stat.age(age_s) == text
 
 
 def test_everything_is_said_in_eighty_columns(page: Page) -> None:

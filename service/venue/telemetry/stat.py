@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import numpy as np
@@ -99,7 +99,9 @@ def listing(found: list[pages.PageFile]) -> RenderableType:
             table.add_row(str(file.pid), "?", str(error), "", "")
             continue
         started = datetime.fromtimestamp(int(views.header["started_at_ns"][0]) / 1e9).isoformat(" ", "seconds")
-        state = views.state.name.lower() if file.alive else f"dead, was {views.state.name.lower()}"
+        state = views.state.name.lower()
+        if not file.alive:
+            state = f"dead for {age(time.time() - int(views.header['heartbeat_at_ns'][0]) / 1e9)}, was {state}"
         table.add_row(str(file.pid), state, views.mode, started, views.venue_version)
     return table if found else Text("no exchange has left a counters page")
 
@@ -110,6 +112,10 @@ def view(stats: answers.Stats, pid: int, span: str) -> RenderableType:
         ("venue ", "bold"), f"{stats.version}  pid {pid}  ", (stats.state, "bold"), f"  mode {stats.mode}  "
     )
     head.append(f"up {stats.uptime_s:,.0f} s")
+    if stats.state == "dead":
+        heard = datetime.fromisoformat(stats.started_at).astimezone() + timedelta(seconds=stats.uptime_s)
+        ago = age((datetime.now(UTC) - heard).total_seconds())
+        head.append(f"\nlast sign of life {heard:%Y-%m-%d %H:%M:%S}, {ago} ago")
     return Group(head, latency(stats, span), flow(stats), accounts(stats))
 
 
@@ -183,6 +189,14 @@ def duration(value_ns: int | None) -> str:
             value = value_ns / unit_ns
             return f"{value:,.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
     return f"{value_ns} ns"
+
+
+def age(seconds: float) -> str:
+    """In whole units of the largest that fits."""
+    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{int(seconds // unit_s)} {unit}"
+    return f"{max(0, int(seconds))} s"
 
 
 def clock(time_ns: int | None) -> str:

@@ -138,8 +138,9 @@ async def test_what_cannot_be_answered_is_an_error_in_json(venue: Venue) -> None
             assert "depth: expected a number from 1 to 20" in (await api.get(f"/api/book/AAPL?{query}", 400))["error"]
         for path in ("fills?since=-1", "orders?limit=1001", "orders?symbol=%00", "instruments?prefix=%C3%84"):
             await api.get(f"/api/{path}", 400)
-        for method, path, status in (("GET", "/api/nothing", 404), ("DELETE", "/api/orders", 405), ("POST", "/api", 405)):
+        for method, path in (("GET", "/api/nothing"), ("DELETE", "/api/orders"), ("POST", "/api")):
             async with api.session.request(method, path) as response:
+                status = 404 if method == "GET" else 405
                 assert (response.status, list(await response.json())) == (status, ["error"])
 
 

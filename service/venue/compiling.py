@@ -32,7 +32,7 @@ log = logging.getLogger("venue.app")
 def compile_kernels(exchange: Exchange) -> None:
     """Have every kernel ready. Takes well under a second from the cache."""
     begun = time.monotonic()
-    with help_for_first_start(sharded=exchange.shards is not None):
+    with help_for_first_start(entries_of(exchange)):
         compile_from_the_beginning(exchange)
     log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 3)})
 
@@ -59,21 +59,27 @@ def compile_from_the_end(exchange: Exchange) -> None:
     exchange.gateway.warm_up()
 
 
-def is_first_start(*, sharded: bool) -> bool:
-    """Whether the matching thread has still to be compiled, or what stands between several of them."""
-    needed = ("loop.run", "merging.turn") if sharded else ("loop.run",)
+def entries_of(exchange: Exchange) -> list[str]:
+    """The largest kernel of each part of the exchange, as the files of the cache begin with it."""
+    several = ["merging.turn"] if exchange.shards is not None else []
+    feed = ["feed_packets.receive"] if exchange.feed is not None else []
+    return ["loop.run", "order_turn.turn", *several, *feed]
+
+
+def is_first_start(entries: list[str]) -> bool:
+    """Whether one of these kernels has still to be compiled."""
     cache = Path(kernel.settings.CACHE_DIR)
-    return kernel.JIT and not all(any(cache.glob(f"*/{name}-*.nbi")) for name in needed)
+    return kernel.JIT and not all(any(cache.glob(f"*/{entry}-*.nbi")) for entry in entries)
 
 
 @contextlib.contextmanager
-def help_for_first_start(*, sharded: bool) -> Iterator[None]:
+def help_for_first_start(entries: list[str]) -> Iterator[None]:
     """Say that this will take a while, and have a second process help, if there is a processor for it."""
-    if not is_first_start(sharded=sharded):
+    if not is_first_start(entries):
         yield
         return
     log.info(
-        "compiling the kernels: not all there yet for this version and this CPU",
+        "compiling kernels for this version and this CPU, once: may take half a minute",
         extra={"cache": kernel.settings.CACHE_DIR},
     )
     if len(os.sched_getaffinity(0)) < 2:

@@ -318,7 +318,7 @@ def test_a_stop_while_kernels_are_compiled_is_clean(tmp_path: Path, number: sign
     with serving(*ANY_PORTS, VENUE_CACHE_DIR=str(tmp_path)) as service:
         assert service.process.stderr is not None
         events = [json.loads(service.process.stderr.readline())["event"] for _ in range(2)]
-        assert events == ["starting", "compiling the kernels: not all there yet for this version and this CPU"]
+        assert events == ["starting", "compiling kernels for this version and this CPU, once: may take half a minute"]
         path = service.page
         assert path is not None
         page = counters_page.open_read_only(path)

@@ -17,6 +17,7 @@ import pytest
 
 from venue import compiling
 from venue.engine import kernel
+from venue.warm_up import spare_exchange
 
 jit_only = pytest.mark.skipif(not kernel.JIT, reason="looks at compiled code")
 
@@ -127,7 +128,10 @@ def test_venue_warm_up_says_where_the_kernels_are() -> None:
     assert run.stderr == ""
     found = re.fullmatch(r"kernels ready after [\d.]+ s in (/.+)\n", run.stdout)
     assert found is not None, run.stdout
-    for name in ("loop.run", "merging.turn"):  # what a later start looks for
+    with tempfile.TemporaryDirectory() as folder:
+        entries = compiling.entries_of(spare_exchange(folder))
+    assert set(entries) == {"loop.run", "order_turn.turn", "merging.turn", "feed_packets.receive"}
+    for name in entries:  # what a later start looks for
         assert any(Path(found[1]).glob(f"*/{name}-*.nbi"))
 
 
@@ -153,12 +157,12 @@ def test_a_first_start_says_so_and_has_help_until_it_is_done(
     helpers: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    with compiling.help_for_first_start(sharded=False):
+    with compiling.help_for_first_start(["loop.run"]):
         (helper,) = helpers
         assert helper.poll() is None
     assert helper.returncode is not None, "it goes on for nothing"
     assert [record.message for record in caplog.records] == [
-        "compiling the kernels: not all there yet for this version and this CPU"
+        "compiling kernels for this version and this CPU, once: may take half a minute"
     ]
 
 
@@ -167,7 +171,7 @@ def test_on_one_processor_a_helper_would_only_be_in_the_way(
     helpers: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with compiling.help_for_first_start(sharded=False):
+    with compiling.help_for_first_start(["loop.run"]):
         assert helpers == []
 
 
@@ -179,7 +183,7 @@ def test_a_helper_that_is_stopped_leaves_no_files(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with compiling.help_for_first_start(sharded=False):
+    with compiling.help_for_first_start(["loop.run"]):
         (helper,) = helpers
         while not list(temporary.rglob("*.live")):  # megabytes of shared memory, reserved whole
             assert helper.poll() is None
@@ -192,17 +196,17 @@ def test_a_later_start_needs_none(
 ) -> None:
     (tmp_path / "engine_0123").mkdir()
     (tmp_path / "engine_0123" / "loop.run-165.py311.nbi").write_bytes(b"")
-    with compiling.help_for_first_start(sharded=False):
+    with compiling.help_for_first_start(["loop.run"]):
         assert (helpers, caplog.records) == ([], [])
 
 
 @jit_only
-def test_the_first_start_with_several_matching_threads_is_one_too(tmp_path: Path, helpers: object) -> None:
+def test_a_start_that_lacks_the_kernels_of_one_part_is_a_first_one_too(tmp_path: Path, helpers: object) -> None:
     folder = tmp_path / "engine_0123"
     folder.mkdir()
-    assert compiling.is_first_start(sharded=True)
+    assert compiling.is_first_start(["loop.run", "merging.turn"])
     (folder / "loop.run-165.py311.nbi").write_bytes(b"")
-    assert not compiling.is_first_start(sharded=False)
-    assert compiling.is_first_start(sharded=True)
+    assert not compiling.is_first_start(["loop.run"])
+    assert compiling.is_first_start(["loop.run", "merging.turn"])
     (folder / "merging.turn-100.py311.nbi").write_bytes(b"")
-    assert not compiling.is_first_start(sharded=True)
+    assert not compiling.is_first_start(["loop.run", "merging.turn"])

@@ -2,9 +2,11 @@
 
 Packets in order pass through compiled code only (:mod:`venue.engine.feed_packets`). Everything else goes to
 :class:`venue.wire.moldudp64.Receiver`, which keeps the stream in order, and what it delivers goes to the ring in the
-same way. If an eighth of the ring is in use, reading stops, since orders come over the same ring and should find few
-commands before them: datagrams wait in the socket, and what the kernel drops when that is full too is a gap like any
-other.
+same way. What comes behind a gap is gathered by compiled code, too, and held by the batch: the feed has to be read as
+fast as ever while something is missing, or the kernel drops more of it and there is no end to gaps.
+
+If an eighth of the ring is in use, reading stops, since orders come over the same ring and should find few commands
+before them: datagrams wait in the socket, and what the kernel drops when that is full too is a gap like any other.
 
 Where a stream begins is ``feed.join``: with "start" what was sent before the first packet is a gap, asked for if there
 is a request server and otherwise soon given up; with "now" the day begins with that packet. The books are flagged as
@@ -42,7 +44,7 @@ from venue.engine.feed_codec import (
     decode_blocks,
     put,
 )
-from venue.engine.feed_packets import count_datagram, receive, session_words
+from venue.engine.feed_packets import count_datagram, gather, receive, session_words
 from venue.engine.link import Link
 from venue.engine.records import COMMAND, FEED_LOSS, FEED_RESET, Array
 from venue.engine.symbols import IGNORED, NONE
@@ -151,6 +153,7 @@ class Feed:
             line = FeedLine(0, unused)
             line.read()
             receive(spare, line.reader.batch, 0, self._session, 0, 0)
+            gather(line.reader.batch, 0, self._session, 0, 1, spare.progress, spare.counters)
         count_datagram(spare.counters, 0, 0)
         Instruments(1).add("A")
 
@@ -236,7 +239,10 @@ class Feed:
             if code == NEEDS_INSTRUMENT:
                 self._learn(line.reader.batch.arena)
                 return self._step()
-        self._give_to_receiver(line)
+        elif self._receiver.gaps_end:
+            self._hold_behind_gaps(line)
+        if line.index < line.count:
+            self._give_to_receiver(line)
         code = self._apply()
         return self._step() if code == DONE else code
 
@@ -252,6 +258,20 @@ class Feed:
         line.index, line.taken = int(progress[INDEX]), int(progress[TAKEN])
         self._receiver.advance(int(progress[EXPECTED]) - expected, line.number)
         return code
+
+    def _hold_behind_gaps(self, line: FeedLine) -> None:
+        """All that goes on where the stream ends so far, as one piece. With one datagram in a hundred lost and asked
+        for again the feed keeps up with 3 M messages/s, and with 1 M/s packet by packet (two cores, 44 messages each).
+        """
+        progress, batch = self._decoder.progress, line.reader.batch
+        lowest, horizon = self._receiver.gaps_end, self._receiver.horizon
+        progress[INDEX], progress[EXPECTED] = line.index, horizon
+        start, end = gather(batch, line.count, self._session, line.number, lowest, progress, self._counters)
+        line.index = int(progress[INDEX])
+        if end > start:
+            count = int(progress[EXPECTED]) - horizon
+            self._released_ns = line.ingress_ns
+            self._note(self._receiver.hold(line.number, count, batch.arena[start:end].tobytes()))
 
     def _give_to_receiver(self, line: FeedLine) -> None:
         """One datagram that is not simply the next one."""

@@ -6,17 +6,20 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import venue.feed
-from feed_live import LiveFeed, RequestServer, message, packet, run, store_of, udp
+from feed_live import LiveFeed, RequestServer, address_of, message, packet, run, store_of, udp
 from venue.engine import records, ring
 from venue.engine.kernel import JIT
 from venue.engine.records import DELETE, FEED_LOSS, FEED_RESET
 from venue.feed import FeedStatus
 from venue.wire import itch
+from venue.wire.layout import Bytes
 from venue.wire.moldudp64 import (
+    FeedEvent,
     Header,
     MessageStore,
     Packer,
@@ -100,8 +103,8 @@ from venue.wire import itch
 from venue.wire.moldudp64 import encode_packet, heartbeat
 
 def compiled():
-    kernels = [feed_codec.put, feed_codec.decode_blocks, feed_packets.receive, feed_packets.count_datagram]
-    kernels += [datagrams.receive_many, symbols.find, symbols.insert]
+    kernels = [feed_codec.put, feed_codec.decode_blocks, feed_packets.receive, feed_packets.gather]
+    kernels += [feed_packets.count_datagram, datagrams.receive_many, symbols.find, symbols.insert]
     return [len(kernel.signatures) for kernel in kernels]
 
 halt = itch.StockTradingAction(1, 0, 0, stock="A", trading_state="T", reserved="", reason="").encode()
@@ -110,7 +113,7 @@ async def story():
     async with LiveFeed(pathlib.Path(sys.argv[1])) as live:
         live.feed.warm_up()
         before = compiled()
-        live.send(packet(1, 1), packet(4, 1), packet(2, 2), packet(9, 1), encode_packet("S2", 1, [halt]))
+        live.send(packet(1, 1), packet(4, 1), packet(5, 1), packet(2, 2), packet(9, 1), encode_packet("S2", 1, [halt]))
         live.send(encode_packet("S2", 2, [halt] * 2), heartbeat("S2", 4))
         await live.until(lambda: live.feed.status().next_sequence == 4)
         assert compiled() == before, (before, compiled())
@@ -139,6 +142,55 @@ def test_answers_hold_as_much_as_fits_and_lost_ones_are_asked_for_again(tmp_path
                 assert counted["recovered_messages"] == 298
                 assert (counted["gaps"], counted["packets_held"]) == (1, 1)
                 assert "missing_messages" not in counted
+
+    run(story())
+
+
+def test_what_comes_behind_a_gap_is_held_by_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Receiver sees what opens a gap and what closes it, not each packet in between: a feed that is read slower
+    while something is missing loses the more, and does not recover."""
+    seen: list[bytes] = []
+
+    class Watched(Receiver):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(retry_ns=3_600_000_000_000, **options)
+
+        def receive(self, line: int, packet: Bytes, now: int) -> list[FeedEvent]:
+            seen.append(bytes(packet))
+            return super().receive(line, packet, now)
+
+    monkeypatch.setattr(venue.feed, "Receiver", Watched)
+
+    async def story() -> None:
+        with udp() as server:
+            async with LiveFeed(tmp_path, request_server=address_of(server)) as live:
+                unusual = [packet(1, 1), packet(4, 3), packet(70, 3), packet(2, 2), packet(67, 3)]
+                behind = [*(packet(first, 3) for first in range(7, 67, 3)), heartbeat("S1", 67), packet(64, 3)]
+                more = [packet(72, 3), packet(75, 3), packet(76, 2)]
+                live.send(*unusual[:2], *behind, unusual[2], *more)
+                await live.until_counted(datagrams=28)
+                assert live.numbers == [1]
+                assert live.feed.status().next_sequence == 2
+                live.send(unusual[3])
+                await live.until_number(66)
+                live.send(unusual[4], packet(78, 1))
+                await live.until_number(78)
+                assert live.numbers == list(range(1, 79))
+                assert seen == unusual
+                assert live.counted() == {
+                    "D": 78,
+                    "datagrams": 31,
+                    "gaps": 2,
+                    "recovered_messages": 5,
+                    "requests_sent": 2,
+                    "duplicates": 6,
+                    "heartbeats": 1,
+                    "packets_held": 24,
+                    "sessions_started": 1,
+                    "session_open": 1,
+                    "line_packets[0]": 31,
+                    "line_first_arrivals[0]": 28,
+                }
 
     run(story())
 

@@ -46,10 +46,15 @@ def packet(first: int, count: int) -> bytes:
     return mold.encode_packet("S", first, MESSAGES[first : first + count])
 
 
-def run(receiver: Receiver, packets: list[tuple[int, int, int]]) -> Listener:
+def run(receiver: Receiver, packets: list[tuple[int, int, int]], holding: bool = False) -> Listener:
+    """``holding``: what goes on behind a gap is held without ``receive``."""
     listener = Listener(receiver)
     for now, (first, count, line) in enumerate(packets):
-        listener.take(receiver.receive(line, packet(first, count), now))
+        known, count = receiver.horizon - first, min(count, LAST + 1 - first)
+        if holding and 0 < receiver.gaps_end <= first and 0 <= known < count:
+            listener.take(receiver.hold(line, count - known, packet(first + known, count - known)[20:]))
+        else:
+            listener.take(receiver.receive(line, packet(first, count), now))
     listener.take(receiver.receive(0, mold.end_of_session("S", LAST + 1), len(packets)))
     return listener
 
@@ -102,6 +107,21 @@ def test_with_answers_nothing_is_lost(packets: list[tuple[int, int, int]], dropp
         listener.take(receiver.handle_timer(timer))
     assert listener.ended
     assert not listener.lost
+
+
+@settings(deadline=None)
+@given(st.lists(PACKET, max_size=40), st.integers(1, 8), st.sampled_from([10, 1 << 20]))
+def test_held_by_the_owner_or_by_the_receiver_is_the_same(
+    packets: list[tuple[int, int, int]], hold_packets: int, hold_bytes: int
+) -> None:
+    outcomes = []
+    for holding in (False, True):
+        receiver = Receiver(lines=2, join="start", hold_packets=hold_packets, hold_bytes=hold_bytes)
+        listener = run(receiver, packets, holding)
+        settle(listener)
+        assert listener.ended
+        outcomes.append((listener.lost, listener.requests, [line.messages for line in receiver.lines]))
+    assert outcomes[0] == outcomes[1]
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from feed_live import message, packet
 from feed_rig import Rig, as_array, blocks
 from venue.engine.datagrams import BATCH, SLOT_BYTES, TRUNCATED, Batch
 from venue.engine.feed_codec import DONE, EXPECTED, INDEX, RING_FULL, TAKEN, UNUSUAL
-from venue.engine.feed_packets import receive, session_words
+from venue.engine.feed_packets import gather, receive, session_words
 from venue.wire.moldudp64 import Header, end_of_session, heartbeat
 
 NUMBER = 100_000  # expected next
@@ -27,15 +27,27 @@ class Batches:
     def receive(self, datagrams: Iterable[bytes | None] = (), session: str = "S1") -> int:
         """Go on, or begin with new datagrams; None is a truncated one."""
         if datagrams:
-            self.count = 0
-            self.rig.decoder.progress[INDEX] = 0
+            self._fill(datagrams)
+        return int(receive(self.rig.decoder, self.batch, self.count, session_words(session), 1, 5))
+
+    def gather(self, datagrams: Iterable[bytes | None], lowest: int) -> bytes:
+        """The blocks that are gathered from these datagrams behind the one that is at index 0 already."""
+        self._fill([packet(1, 1), *datagrams])
+        progress, counters = self.rig.decoder.progress, self.rig.decoder.counters
+        progress[INDEX] = 1
+        start, end = gather(self.batch, self.count, session_words("S1"), 1, lowest, progress, counters)
+        assert start == SLOT_BYTES
+        return self.batch.arena[start:end].tobytes()
+
+    def _fill(self, datagrams: Iterable[bytes | None]) -> None:
+        self.count = 0
+        self.rig.decoder.progress[INDEX] = 0
         for datagram in datagrams:
             raw = b"" if datagram is None else datagram
             start = self.count * SLOT_BYTES
             self.batch.arena[start : start + len(raw)] = as_array(raw)
             self.batch.lengths[self.count] = TRUNCATED if datagram is None else len(raw)
             self.count += 1
-        return int(receive(self.rig.decoder, self.batch, self.count, session_words(session), 1, 5))
 
     @property
     def numbers(self) -> list[int]:
@@ -70,7 +82,7 @@ def test_packets_in_order_overlaps_duplicates_and_heartbeats_pass() -> None:
     }
 
 
-@pytest.mark.parametrize(
+UNUSUAL_DATAGRAMS = pytest.mark.parametrize(
     "datagram",
     [
         pytest.param(packet(NUMBER + 3, 1), id="gap"),
@@ -92,6 +104,9 @@ def test_packets_in_order_overlaps_duplicates_and_heartbeats_pass() -> None:
         pytest.param(None, id="truncated"),
     ],
 )
+
+
+@UNUSUAL_DATAGRAMS
 def test_anything_else_stops_it_before_anything_of_that_packet_is_delivered(datagram: bytes | None) -> None:
     batches = Batches()
     assert batches.receive([packet(NUMBER, 2), datagram, packet(NUMBER + 2, 1)]) == UNUSUAL
@@ -134,3 +149,43 @@ def test_a_ring_that_fills_in_the_middle_of_a_packet_goes_on_there_and_counts_it
     counted = batches.rig.counted()
     assert (counted["datagrams"], counted["duplicates"], counted["D"]) == (2, 1 + 5, 5)
     assert counted["line_first_arrivals[1]"] == 1
+
+
+# --- while messages are missing -------------------------------------------------------------------------------------
+
+
+def test_what_goes_on_behind_a_gap_is_gathered_in_one_piece() -> None:
+    """NUMBER is the first number nobody has spoken of; the last gap ends three before it."""
+    batches = Batches()
+    long = packet(NUMBER + 4, 400)
+    behind = [packet(NUMBER, 2), heartbeat("S1", NUMBER + 2), packet(NUMBER - 3, 3), packet(NUMBER - 1, 5), long + b"!"]
+    assert batches.gather(behind, lowest=NUMBER - 3) == blocks(message(n) for n in range(NUMBER, NUMBER + 404))
+    assert (batches.index, batches.expected) == (6, NUMBER + 404)
+    assert batches.numbers == [], "nothing is delivered"
+    counted = batches.rig.counted()
+    assert counted.pop("bytes") == sum(len(datagram) for datagram in behind)
+    assert counted == {
+        "datagrams": 5,
+        "duplicates": 6,
+        "heartbeats": 1,
+        "packets_held": 3,
+        "line_packets[1]": 5,
+        "line_first_arrivals[1]": 3,
+    }
+
+
+@UNUSUAL_DATAGRAMS
+def test_nothing_else_is_gathered(datagram: bytes | None) -> None:
+    batches = Batches()
+    gathered = batches.gather([packet(NUMBER, 2), datagram, packet(NUMBER + 2, 1)], lowest=NUMBER)
+    assert gathered == packet(NUMBER, 2)[20:]
+    assert (batches.index, batches.expected) == (2, NUMBER + 2)
+    assert batches.rig.counted()["datagrams"] == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_a_packet_that_begins_before_the_end_of_the_last_gap_is_not_gathered(count: int) -> None:
+    """It may bring what is missing."""
+    batches = Batches()
+    assert batches.gather([packet(NUMBER - 4, count)], lowest=NUMBER - 3) == b""
+    assert (batches.index, batches.expected, batches.rig.counted()) == (1, NUMBER, {})

@@ -1,5 +1,7 @@
 """Many gaps: they are bounded, and so is the work on each packet."""
 
+import pytest
+
 from receiver_rig import MS, deliver, packet, started
 from venue.wire import moldudp64 as mold
 from venue.wire.moldudp64 import (
@@ -85,3 +87,38 @@ def test_what_is_remembered_of_gaps_that_have_closed_is_bounded() -> None:
         receiver.receive(0, packet(number - 1, 1), 1)
     assert len(receiver._due) < 100
     assert receiver.next_timer() == 100 * MS
+
+
+def test_the_owner_may_hold_what_goes_on_behind_the_last_gap() -> None:
+    receiver = started()
+    assert receiver.gaps_end == 0
+    receiver.receive(0, packet(6, 1), 0)
+    receiver.receive(0, packet(9, 1), 0)
+    assert (receiver.gaps_end, receiver.horizon) == (9, 10)
+    assert receiver.hold(0, 4, packet(10, 2)[20:] + packet(12, 2)[20:]) == []
+    assert (receiver.gaps_end, receiver.horizon, receiver.expected) == (9, 14, 4)
+    assert receiver.receive(0, packet(13, 2), 0) == []
+    assert receiver.receive(0, packet(7, 2), 0) == []
+    assert receiver.receive(0, packet(4, 2), 0) == [
+        deliver(4, 2), deliver(6, 1), deliver(7, 2), deliver(9, 1), deliver(10, 4), deliver(14, 1)
+    ]  # fmt: skip
+    assert (receiver.in_order, receiver.gaps_end) == (True, 0)
+    assert receiver.lines[0].messages == 14
+
+
+def test_what_the_owner_holds_is_bounded_like_everything_held() -> None:
+    receiver = started(hold_bytes=40)
+    receiver.receive(0, packet(6, 1), 0)
+    assert receiver.hold(0, 3, packet(7, 3)[20:]) == [MessagesLost(4, 2), deliver(6, 1), deliver(7, 3)]
+    assert receiver.in_order
+
+
+@pytest.mark.parametrize("unusual", [mold.end_of_session("S", 9), packet(1, 1, session="X"), packet(2**40, 1)])
+def test_the_owner_holds_nothing_while_each_packet_counts(unusual: bytes) -> None:
+    """The end is known, or another session or a number far ahead waits for others that confirm it."""
+    receiver = started()
+    receiver.receive(0, packet(6, 1), 0)
+    assert receiver.gaps_end == 6
+    receiver.receive(0, unusual, 0)
+    assert receiver.missing
+    assert receiver.gaps_end == 0

@@ -4,7 +4,7 @@ It handles packets of the current session that begin at the expected number or b
 nothing new. Everything else (a gap, another session, the end of one, a packet that is broken) stops it, and
 :class:`venue.wire.moldudp64.Receiver` decides. A packet is delivered only if all its blocks are whole.
 
-While the Receiver misses or holds something it has to see every packet: the fast path is not to be called then.
+While messages are missing the same packets, from the end of the last gap on, are gathered for the Receiver to hold.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def session_words(session: str) -> Array:
 
 
 @verb
-def _is_next(arena: Array, start: int, length: int, session: Array, expected: int) -> bool:
-    """Whether the header is that of a packet or heartbeat of the session that does not begin beyond ``expected``."""
+def _is_next(arena: Array, start: int, length: int, session: Array, lowest: int, expected: int) -> bool:
+    """Whether the header is that of a packet or heartbeat of the session that begins at ``lowest`` to ``expected``."""
     if length < HEADER_BYTES:
         return False
     if load_be64(arena, start + SESSION_AT) != session[0] or load_be16(arena, start + SESSION_AT + 8) != session[1]:
         return False
     sequence = load_be64(arena, start + SEQUENCE_AT)
     count = load_be16(arena, start + COUNT_AT)
-    return 1 <= sequence <= min(expected, MAX_SEQUENCE - END_OF_SESSION_COUNT) and count != END_OF_SESSION_COUNT
+    return lowest <= sequence <= min(expected, MAX_SEQUENCE - END_OF_SESSION_COUNT) and count != END_OF_SESSION_COUNT
 
 
 @verb
@@ -88,7 +88,7 @@ def receive(decoder: Decoder, batch: Batch, count: int, session: Array, line: in
         start = index * SLOT_BYTES
         length = int(batch.lengths[index])
         expected = int(progress[EXPECTED])
-        if not _is_next(batch.arena, start, length, session, expected):
+        if not _is_next(batch.arena, start, length, session, 1, expected):
             return UNUSUAL
         messages = load_be16(batch.arena, start + COUNT_AT)
         known = expected - load_be64(batch.arena, start + SEQUENCE_AT)
@@ -110,6 +110,47 @@ def receive(decoder: Decoder, batch: Batch, count: int, session: Array, line: in
         count_datagram(counters, length, line)
         progress[INDEX] = index + 1
     return DONE
+
+
+@kernel
+def gather(
+    batch: Batch, count: int, session: Array, line: int, lowest: int, progress: Array, counters: Array
+) -> tuple[int, int]:
+    """While messages are missing: move the blocks of the datagrams from ``progress[INDEX]`` to ``count`` together.
+
+    ``progress[EXPECTED]``, in and out, is the first number nobody has spoken of yet, and ``lowest`` (at least 1) the
+    end of the last gap: a packet that begins between the two brings nothing that is missing, and what of it is new
+    goes on where the stream ends so far. The first one that is not like that ends the call; ``progress[INDEX]`` is
+    its place. Returns where in the arena the new blocks are, and where they end.
+    """
+    begin = int(progress[INDEX]) * SLOT_BYTES
+    to = begin
+    while progress[INDEX] < count:
+        index = int(progress[INDEX])
+        start = index * SLOT_BYTES
+        length = int(batch.lengths[index])
+        expected = int(progress[EXPECTED])
+        if not _is_next(batch.arena, start, length, session, lowest, expected):
+            break
+        messages = load_be16(batch.arena, start + COUNT_AT)
+        known = expected - load_be64(batch.arena, start + SEQUENCE_AT)
+        if messages == 0:
+            counters[0]["heartbeats"] += 1
+        elif messages > known:
+            first, end = _new_blocks(batch.arena, start, length, known, messages)
+            if first == BROKEN:
+                break
+            for place in range(first, end):  # always to a place before it, in a datagram that has been dealt with
+                batch.arena[to] = batch.arena[place]
+                to += 1
+            progress[EXPECTED] = expected + messages - known
+            counters[0]["packets_held"] += 1
+            if line >= 0:
+                counters[0]["line_first_arrivals"][line] += 1
+        counters[0]["duplicates"] += min(known, messages)
+        count_datagram(counters, length, line)
+        progress[INDEX] = index + 1
+    return begin, to
 
 
 @kernel

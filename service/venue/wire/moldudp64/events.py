@@ -23,7 +23,7 @@ class SessionChanged:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """`count` messages in order, the first with number `sequence`. `blocks` is how they stand in the packet: each
+    """`count` messages in order, the first with number `sequence`. `blocks` is how they stand in packets: each
     `[uint16 length][data]`, whole and nothing else."""
 
     sequence: int

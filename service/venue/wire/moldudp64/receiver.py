@@ -133,8 +133,24 @@ class Receiver:
     def in_order(self) -> bool:
         """Nothing is missing and nothing held: a packet of `session` that begins at `expected` can be delivered by
         the owner without `receive`, if it then calls `advance` (or sets `expected`)."""
-        settled = not self._gaps and not self._strays and not self._far
-        return settled and self.session != self._over and self._end is None
+        return not self._gaps and self._is_plain
+
+    @property
+    def _is_plain(self) -> bool:
+        """The stream has a next message, and no packet before it waits for others to be believed."""
+        return not self._strays and not self._far and self.session != self._over and self._end is None
+
+    @property
+    def horizon(self) -> int:
+        """While `missing`: the first number nobody has spoken of yet."""
+        return self._horizon
+
+    @property
+    def gaps_end(self) -> int:
+        """Behind the last number missing; 0 if nothing is, or if `receive` has to see every packet. Packets of
+        `session` that begin here or behind, but not behind `horizon`, bring nothing that is missing: the owner may
+        drop what they repeat and give what is new to `hold`."""
+        return self._gaps[-1].end if self._gaps and self._is_plain else 0
 
     @property
     def missing(self) -> bool:
@@ -145,6 +161,17 @@ class Receiver:
         """The owner has itself delivered `count` messages, from `expected` on, that came on `line`."""
         self.expected += count
         self.lines[line].messages += count
+
+    def hold(self, line: int, count: int, blocks: bytes) -> list[FeedEvent]:
+        """While `gaps_end` is not 0: `count` more messages, from `horizon` on, came on `line`, maybe in several
+        packets. `blocks` is whole blocks. What this leads to, which is nothing unless the bounds are reached."""
+        events: list[FeedEvent] = []
+        self.lines[line].messages += count
+        heapq.heappush(self._held, (self._horizon, count, blocks))
+        self._held_bytes += len(blocks)
+        self._horizon += count
+        self._keep_bounds(events)
+        return events
 
     def receive(self, line: int, packet: Bytes, now: int) -> list[FeedEvent]:
         """What this datagram leads to, in order. Whatever it holds, nothing is raised and nothing grows beyond the
@@ -219,6 +246,10 @@ class Receiver:
         else:
             events.append(Heartbeat(packet.sequence))
         self._drain(events)
+        self._keep_bounds(events)
+
+    def _keep_bounds(self, events: list[FeedEvent]) -> None:
+        """Gives gaps up, the first ones first, till no more is held than allowed."""
         while (
             len(self._held) > self._hold_packets
             or self._held_bytes > self._hold_bytes

@@ -30,6 +30,7 @@ def test_every_row_ends_with_the_same_books_quotes_and_fills(load: Workload, row
     elapsed_ns, outcome = pipeline.run(load, row)
     assert outcome == inline
     assert elapsed_ns > 0
+    assert outcome.events == load.events()
     assert MESSAGES * 0.95 < outcome.events <= MESSAGES
     assert outcome.fills > 0
     assert outcome.rejected == 0
@@ -55,6 +56,28 @@ def test_the_market_is_that_of_the_input(load: Workload) -> None:
             assert [level[0] for level in quoted] == ([standing["price"]] if standing["user_ref"] else [])
 
 
+def test_a_shard_reads_the_messages_of_its_own_instruments_and_no_others(load: Workload) -> None:
+    made, parts = pipeline.whole_stages(load, pipeline.ROWS[-1])
+    for stage, (instruments, market, _) in zip(made, parts, strict=True):
+        stage(np.zeros(2, np.int64))
+        own = np.isin(load.locates, [0, *(instrument + 1 for instrument in instruments)])  # 0: the whole market's
+        seen = market.decoder.counters["messages"][0]
+        assert seen.sum() == own.sum()
+        assert np.array_equal(seen, np.bincount(load.types[own], minlength=256))
+
+
+def test_the_input_says_itself_how_many_events_it_has(load: Workload) -> None:
+    position, events = 0, 0
+    data = load.data.tobytes()
+    for end in load.ends.tolist():
+        locate = int.from_bytes(data[position + 3 : position + 5], "big")
+        events += locate > 0 and chr(data[position + 2]) in "AFECXDUPQH"
+        position += 2 + int.from_bytes(data[position : position + 2], "big")
+        assert position == end
+    assert load.events() == events
+    assert 0 < load.first(events // 2).events() < events
+
+
 def test_two_shards_divide_the_instruments(load: Workload) -> None:
     chosen = pipeline_workload.shards(load, 2)
     assert sorted(chosen[0] + chosen[1]) == list(range(pipeline_workload.INSTRUMENTS))
@@ -71,6 +94,13 @@ def test_a_row_that_does_something_else_stops_the_bench(load: Workload, monkeypa
 
     monkeypatch.setattr(pipeline, "run", forgetful)
     with pytest.raises(DifferentOutcomeError, match="batch 64"):
+        pipeline.measure(load, 1, lambda what: None)
+
+
+def test_messages_that_all_rows_leave_out_stop_the_bench(load: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = pipeline.run
+    monkeypatch.setattr(pipeline, "run", lambda whole, row: run(whole.first(len(whole.ends) - 64), row))
+    with pytest.raises(DifferentOutcomeError, match=f"of {load.events()}"):
         pipeline.measure(load, 1, lambda what: None)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from venue.bench import pipeline_stages as stages
 from venue.bench import pipeline_workload as workload
 from venue.bench.maker import UPDATE, Exchange
-from venue.bench.pipeline_stages import BATCH, BEGUN_NS, ENDED_NS
+from venue.bench.pipeline_stages import BATCH, BEGUN_NS, ENDED_NS, ROOM
 from venue.bench.pipeline_workload import INSTRUMENTS, MESSAGES, Market, Outcome, Workload
 from venue.bench.report import Report, Rows, steps
 from venue.engine import ring
@@ -38,26 +38,27 @@ class Row:
     name: str
     threads: int
     split: str
-    """``whole``: each thread does all the work of its instruments; ``two`` or ``three``: stages joined by queues."""
+    """``inline``: all work on one thread; ``shards``: each thread does all of it for its instruments; ``two`` or
+    ``three``: stages joined by queues."""
     by_mutex: bool = False
     batch: int = BATCH
 
 
 ROWS: Final = (
-    Row("inline", 1, "whole"),
+    Row("inline", 1, "inline"),
     *(
         Row(f"{split} threads, {'mutex' if by_mutex else 'ring'}, batch {batch}", threads, split, by_mutex, batch)
         for threads, split in ((3, "three"), (2, "two"))
         for by_mutex in (True, False)
         for batch in (1, BATCH)
     ),
-    Row("sharded, 1 shard", 1, "whole"),
-    Row("sharded, 2 shards", 2, "whole"),
+    Row("sharded, 1 shard", 1, "shards"),
+    Row("sharded, 2 shards", 2, "shards"),
 )
 
 
 class DifferentOutcomeError(Exception):
-    """Two rows did not come to the same books, quotes and fills: a bug, and no figure counts."""
+    """Two rows did not come to the same books, quotes and fills, or one left out messages: a bug, no figure counts."""
 
 
 Stage = Callable[[Array], None]
@@ -67,13 +68,18 @@ Parts = list[tuple[list[int], Market, Exchange]]
 
 
 def whole_stages(load: Workload, row: Row) -> tuple[list[Stage], Parts]:
-    """Each thread decodes the whole feed, skips what is not of its instruments, and does all the rest for these."""
+    """Each thread does everything for its instruments, with as many of their messages at a time as inline has."""
     made: list[Stage] = []
     parts: Parts = []
+    batch = BATCH * row.threads
     for instruments in workload.shards(load, row.threads):
-        market = workload.market(load, instruments, ring.create(BATCH, COMMAND))
+        market = workload.market(load, instruments, ring.create(batch, COMMAND))
         exchange = workload.exchange()
-        made.append(partial(stages.whole, market, exchange, load.data, load.ends_by(BATCH), aligned(1, UPDATE)))
+        feed, update = (load.data, load.ends_by(batch)), aligned(1, UPDATE)
+        if row.split == "shards":
+            made.append(partial(stages.shard, market, exchange, *feed, aligned(batch * ROOM, np.dtype("u1")), update))
+        else:
+            made.append(partial(stages.whole, market, exchange, *feed, update))
         parts.append((instruments, market, exchange))
     return made, parts
 
@@ -98,7 +104,7 @@ def split_stages(load: Workload, row: Row) -> tuple[list[Stage], Parts]:
 
 def run(load: Workload, row: Row) -> tuple[int, Outcome]:
     """Do all the work once, on fresh books: nanoseconds from the first stage's begin to the last one's end."""
-    made, parts = (whole_stages if row.split == "whole" else split_stages)(load, row)
+    made, parts = (whole_stages if row.split in ("inline", "shards") else split_stages)(load, row)
     clocks = np.zeros((len(made), 16), np.int64)
     start = threading.Barrier(len(made))
 
@@ -114,11 +120,13 @@ def run(load: Workload, row: Row) -> tuple[int, Outcome]:
 
 
 def measure(load: Workload, repeats: int, progress: Callable[[str], None]) -> tuple[dict[str, int], Outcome]:
-    """The median time of each row in ns, and what they agree on. DifferentOutcomeError if they do not.
+    """The median time of each row in ns, and what they agree on.
+
+    DifferentOutcomeError if they do not, or if they did not react to as many messages as the input has for them.
 
     All rows take turns, so that a change of the machine's speed is one for all of them.
     """
-    warm = Workload(load.data, load.ends[: 2 * BATCH], load.locates[: 2 * BATCH], load.live)
+    warm = load.first(2 * BATCH)
     for row in ROWS:
         progress(f"compiling: {row.name}")
         run(warm, row)
@@ -128,6 +136,8 @@ def measure(load: Workload, repeats: int, progress: Callable[[str], None]) -> tu
         for row in ROWS:
             progress(f"{turn + 1} of {repeats}: {row.name}")
             elapsed_ns, outcome = run(load, row)
+            if outcome.events != load.events():
+                raise DifferentOutcomeError(f"{row.name} reacted to {outcome.events} messages of {load.events()}")
             if agreed is not None and outcome != agreed:
                 raise DifferentOutcomeError(f"{row.name} ended with {outcome}, the rows before with {agreed}")
             agreed = outcome
@@ -167,8 +177,9 @@ def bench_pipeline(repeats: int, messages: int = MESSAGES) -> Report:
         f"of them rejected, {outcome.fills:,} fills; the same final books (sha256 {outcome.sha256[:16]}…).",
         "An event is one market data message: decoded, applied to its book, and reacted to.",
         "Three threads: feed | books | makers with risk checks and exchange. Two: feed and books | the rest.",
-        "Sharded: each thread decodes the whole feed and does all of the work for its own instruments, which are "
-        "spread as evenly as their messages allow.",
+        f"Ring: a consumer that has caught up pauses {stages.PAUSES} times before it looks again.",
+        "Sharded: each thread looks through the whole feed, takes the messages of its own instruments out of it and "
+        "does all of the work for these; they are spread as evenly as their messages allow.",
         f"Published for Pulse (C++20, Apple M1 Pro), M events/s: {PUBLISHED}.",
     ]
     if any(one["more_threads_than_cores"] for one in figures):

@@ -17,14 +17,16 @@ from venue.bench.maker import Exchange, react
 from venue.bench.mutex_queue import MutexQueue
 from venue.bench.pipeline_workload import Market
 from venue.engine import ring, system
-from venue.engine.atomics import cpu_relax
+from venue.engine.atomics import cpu_relax, load_be64, prefetch, prefetch_to_read, store_be64
 from venue.engine.books import best_level
-from venue.engine.feed_codec import POSITION, RING_FULL, Decoder, decode_blocks
+from venue.engine.feed_codec import INPUT_AHEAD, POSITION, RING_FULL, Decoder, decode_blocks
 from venue.engine.kernel import JIT, kernel, verb
 from venue.engine.loop import apply_recorded
 from venue.engine.records import NO_INSTRUMENT, Array
 from venue.engine.reference import reference
 from venue.engine.ring import Ring
+from venue.engine.symbols import IGNORED
+from venue.wire import itch
 
 END: Final = 0
 BATCH: Final = 64
@@ -33,6 +35,14 @@ CAPACITY: Final = 1024
 """Records of a ring or a queue between two threads."""
 SPINS: Final = 1 << 10
 """Looks at an empty or a full ring before the core is offered to others, who may need it to go on."""
+
+PAUSES: Final = 16
+"""How often a ring's consumer pauses when it has caught up, before it looks for more."""
+PLACES_AHEAD: Final = 16
+"""How many records before its turn a producer asks for a record's cache line."""
+ROOM: Final = 64
+"""Bytes that a block with its length takes at most."""
+assert 2 + max(itch.SIZES) <= ROOM
 
 BEGUN_NS: Final = 0  # words of a clock: when a stage began and ended
 ENDED_NS: Final = 1
@@ -77,10 +87,15 @@ def rest(spins: int) -> int:
 
 @verb
 def claim(joint: Joint, pending: int) -> int:
-    """Producer: the place of the next record in ``near``, behind ``pending`` ones; waits for room."""
+    """Producer: the place of the next record in ``near``, behind ``pending`` ones; waits for room.
+
+    Asks for the lines of later records: they are still with the other core, and a store that waits for its line holds
+    up all stores behind it. Two threads with batch 64 take 50 instead of 53 ns an event.
+    """
     spins = 0
     while ring.free(joint.near, pending + 1) <= pending:
         spins = rest(spins)
+    prefetch(joint.near.records, ring.write_position(joint.near, pending + PLACES_AHEAD))
     return ring.write_position(joint.near, pending)
 
 
@@ -113,12 +128,49 @@ def arrive(joint: Joint) -> int:
 
 
 @verb
+def give_back(joint: Joint, count: int) -> None:
+    """Consumer: done with ``count`` records; whoever has caught up waits a little, to find several at the next look.
+
+    Each look takes the line of the producer's index away from it, and costs it about 100 ns at its next publication.
+    Two threads with batch 1 take 70 instead of 88 ns an event; a record may wait 0.2 µs longer (a pause takes 10 ns).
+    """
+    ring.release(joint.far, count)
+    if joint.by_mutex == 0 and count < BATCH:
+        for _ in range(PAUSES):
+            cpu_relax()
+
+
+@verb
 def finish(joint: Joint, pending: int) -> None:
     """Producer: pass on what is pending, and that it was the last."""
     if pending == joint.batch:
         pending = hand_over(joint, pending)
-    joint.near.records[claim(joint, pending)]["kind"] = END
+    last = joint.near.records[claim(joint, pending)]
+    last["kind"] = END
+    last["instrument"] = NO_INSTRUMENT
     hand_over(joint, pending + 1)
+
+
+# --- what a shard takes out of the feed ---------------------------------------------------------------------------
+
+
+@verb
+def take_own(decoder: Decoder, data: Array, start: int, end: int, own: Array) -> int:
+    """Copy the blocks in ``data[start:end]`` that are not of ignored Stock Locates to ``own``; gives back their bytes.
+
+    Without a branch on what comes at random: each block is copied, and one that is not kept is written over. A shard
+    needs 3 ns for a message that is not its own, and 13 if the decoder reads and skips it.
+    """
+    kept = 0
+    while start < end:
+        prefetch_to_read(data, start + INPUT_AHEAD)
+        head = load_be64(data, start)  # length, type, locate: the first five bytes
+        size = 2 + ((head >> 48) & 0xFFFF)
+        for word in range(0, ROOM, 8):
+            store_be64(own, kept + word, load_be64(data, start + word))
+        kept += size * int(decoder.locates[(head >> 24) & 0xFFFF] != IGNORED)
+        start += size
+    return kept
 
 
 # --- the work of one message --------------------------------------------------------------------------------------
@@ -143,16 +195,6 @@ def describe(market: Market, command: Array, update: Array) -> None:
 
 
 @verb
-def tell(market: Market, command: Array, out: Joint, pending: int) -> int:
-    """Write the update that a message makes, and hand a full batch over. Gives back how many are pending."""
-    describe(market, command, out.near.records[claim(out, pending)])
-    pending += 1
-    if pending == out.batch:
-        pending = hand_over(out, pending)
-    return pending
-
-
-@verb
 def process(market: Market, ahead: int) -> Any:
     """Apply the command ``ahead`` places away to the market's books; gives it back.
 
@@ -165,6 +207,32 @@ def process(market: Market, ahead: int) -> Any:
     return command
 
 
+@verb
+def pass_on(market: Market, ready: int, out: Joint, pending: int) -> int:
+    """Apply the next ``ready`` commands; hand an update of each on. Gives back how many are pending."""
+    for ahead in range(ready):
+        command = process(market, ahead)
+        if int(command["instrument"]) != NO_INSTRUMENT:
+            describe(market, command, out.near.records[claim(out, pending)])
+            pending += 1
+            if pending == out.batch:
+                pending = hand_over(out, pending)
+    return pending
+
+
+@verb
+def do_all(market: Market, x: Exchange, update: Array) -> None:
+    """Apply the commands that are there, each followed by the reaction to it."""
+    commands = market.matcher.commands
+    ready = ring.available(commands)
+    for ahead in range(ready):
+        command = process(market, ahead)
+        if int(command["instrument"]) != NO_INSTRUMENT:
+            describe(market, command, update[0])
+            react(x, update[0])
+    ring.release(commands, ready)
+
+
 # --- stages -------------------------------------------------------------------------------------------------------
 
 
@@ -173,19 +241,27 @@ def whole(market: Market, x: Exchange, data: Array, ends: Array, update: Array, 
     """All stages on one thread, a message at a time."""
     market = reference(market)
     x = reference(x)
-    commands = market.matcher.commands
     clock[BEGUN_NS] = system.now_ns(x.out.scratch)
     start = 0
     for turn in range(len(ends)):
         decode_blocks(market.decoder, data, start, ends[turn], 1)
         start = int(ends[turn])
-        ready = ring.available(commands)
-        for ahead in range(ready):
-            command = process(market, ahead)
-            if int(command["instrument"]) != NO_INSTRUMENT:
-                describe(market, command, update[0])
-                react(x, update[0])
-        ring.release(commands, ready)
+        do_all(market, x, update)
+    clock[ENDED_NS] = system.now_ns(x.out.scratch)
+
+
+@kernel
+def shard(market: Market, x: Exchange, data: Array, ends: Array, own: Array, update: Array, clock: Array) -> None:
+    """The same for the messages of a shard. ``own``: where it puts these, ``ROOM`` bytes for each message of a turn."""
+    market = reference(market)
+    x = reference(x)
+    clock[BEGUN_NS] = system.now_ns(x.out.scratch)
+    start = 0
+    for turn in range(len(ends)):
+        kept = take_own(market.decoder, data, start, ends[turn], own)
+        start = int(ends[turn])
+        decode_blocks(market.decoder, own, 0, kept, 1)
+        do_all(market, x, update)
     clock[ENDED_NS] = system.now_ns(x.out.scratch)
 
 
@@ -215,13 +291,9 @@ def rebuild(market: Market, source: Joint, out: Joint, clock: Array) -> None:
     going = True
     while going:
         ready = min(arrive(source), BATCH)
-        for ahead in range(ready):
-            command = process(market, ahead)
-            if int(command["kind"]) == END:
-                going = False
-            elif int(command["instrument"]) != NO_INSTRUMENT:
-                pending = tell(market, command, out, pending)
-        ring.release(source.far, ready)
+        pending = pass_on(market, ready, out, pending)
+        going = int(source.far.records[ring.read_position(source.far, ready - 1)]["kind"]) != END
+        give_back(source, ready)
     finish(out, pending)
     clock[ENDED_NS] = system.now_ns(scratch)
 
@@ -239,10 +311,7 @@ def feed_and_rebuild(market: Market, data: Array, ends: Array, out: Joint, clock
         decode_blocks(market.decoder, data, start, ends[turn], 1)
         start = int(ends[turn])
         ready = ring.available(commands)
-        for ahead in range(ready):
-            command = process(market, ahead)
-            if int(command["instrument"]) != NO_INSTRUMENT:
-                pending = tell(market, command, out, pending)
+        pending = pass_on(market, ready, out, pending)
         ring.release(commands, ready)
     finish(out, pending)
     clock[ENDED_NS] = system.now_ns(scratch)
@@ -262,5 +331,5 @@ def trade(x: Exchange, source: Joint, clock: Array) -> None:
                 going = False
             else:
                 react(x, update)
-        ring.release(source.far, ready)
+        give_back(source, ready)
     clock[ENDED_NS] = system.now_ns(x.out.scratch)

@@ -34,6 +34,10 @@ LIVE: Final = 170
 SEED: Final = 20
 SECONDS: Final = 3_600.0
 """Market time of the whole day, so that the makers' rates are those of people, not of a benchmark."""
+SLACK: Final = 64
+"""Bytes behind the last message that may be read, though they mean nothing."""
+EVENT_TYPES: Final = b"AFECXDUPQH"
+"""ITCH message types that say something of a stock's book or state, which is what a row has to react to."""
 REST: Final = 1.1
 """How much longer the whole day is than what is used of it, so that its books are full at the end."""
 
@@ -41,10 +45,19 @@ REST: Final = 1.1
 class Workload(NamedTuple):
     """The input of all rows."""
 
-    data: Array  # uint8: message blocks, each a length of two bytes and an ITCH message
+    data: Array  # uint8: message blocks, each a length of two bytes and an ITCH message; then SLACK bytes
     ends: Array  # int64: where each message ends
     locates: Array  # int64: of each message
+    types: Array  # uint8: of each message
     live: int  # room for so many orders
+
+    def first(self, messages: int) -> Workload:
+        """Only the first messages of it."""
+        return self._replace(ends=self.ends[:messages], locates=self.locates[:messages], types=self.types[:messages])
+
+    def events(self) -> int:
+        """How many of its messages every row has to react to, as their types say; no decoder is asked."""
+        return int(np.isin(self.types, list(EVENT_TYPES)).sum())
 
     def ends_by(self, batch: int) -> Array:
         """Where each run of ``batch`` messages ends."""
@@ -62,18 +75,21 @@ def create(messages: int = MESSAGES) -> Workload:
         blocks.append(block)
         if day.counts.total() >= messages:
             break
-    data = np.frombuffer(b"".join(blocks), np.uint8).copy()
+    joined = np.frombuffer(b"".join(blocks), np.uint8)
+    data = aligned(len(joined) + SLACK, np.dtype("u1"))
+    data[: len(joined)] = joined
     ends = np.zeros(day.counts.total(), np.int64)
     locates = np.zeros_like(ends)
-    _find_ends(data, ends, locates)
-    used = min(messages, len(ends))
-    return Workload(data, ends[:used].copy(), locates[:used].copy(), 2 * live)
+    types = np.zeros(len(ends), np.uint8)
+    _look_through(data, ends, locates, types)
+    return Workload(data, ends, locates, types, 2 * live).first(messages)
 
 
 @kernel
-def _find_ends(data: Array, ends: Array, locates: Array) -> None:
+def _look_through(data: Array, ends: Array, locates: Array, types: Array) -> None:
     position = 0
     for i in range(len(ends)):
+        types[i] = data[position + 2]
         locates[i] = load_be16(data, position + 3)
         position += 2 + load_be16(data, position)
         ends[i] = position

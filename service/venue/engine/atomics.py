@@ -120,20 +120,28 @@ def cpu_relax() -> None:
     """Tell the core that this is a waiting loop (``pause`` on x86, ``yield`` on ARM)."""
 
 
-def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_pointer(context, builder, signature, args), BYTE.as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), I32, I32, I32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [pointer, I32(1), I32(3), I32(1)])
-        return _nothing(context)
+def _prefetch(to_write: int) -> Callable[..., Any]:
+    def typed(typing: Any, array: Any, index: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.bitcast(_pointer(context, builder, signature, args), BYTE.as_pointer())
+            kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), I32, I32, I32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [pointer, I32(to_write), I32(3), I32(1)])
+            return _nothing(context)
 
-    return types.void(array, types.int64), build
+        return types.void(array, types.int64), build
+
+    return typed
 
 
-@lowered_by(_prefetch)
+@lowered_by(_prefetch(1))
 def prefetch(array: Array, index: int) -> None:
     """Ask for the cache line of ``array[index]``, soon to be read and written. Any index is allowed."""
+
+
+@lowered_by(_prefetch(0))
+def prefetch_to_read(array: Array, index: int) -> None:
+    """The same for a line that is only read, and that other cores may go on reading."""
 
 
 def _outlined(typing: Any) -> Any:

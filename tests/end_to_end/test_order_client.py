@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 from collections.abc import Iterator
 
 import pytest
 
+from venue.bench import order_client
 from venue.bench.exchange import BenchError, Served, account_names, accounts_toml, serving
 from venue.bench.order_client import IN_FLIGHT, OrderClient
 from venue.bench.order_traffic import LIVE
@@ -94,5 +98,46 @@ def test_a_connection_that_another_login_takes_over_ends_the_run(served: Served)
             OrderClient(served.addresses["orders"], account_names(1)).close()
             first.run(10)
 
-    with pytest.raises(BenchError, match="the connection is closed"):
+    with pytest.raises(BenchError, match="the exchange has closed 1 of 1 connections"):
         two_of_one_account()
+
+
+def test_an_exchange_that_does_not_answer_ends_the_run(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is something else than one that closes the connection."""
+    monkeypatch.setattr(order_client, "ANSWER_WITHIN_S", 1)
+
+    def nobody_answers() -> None:
+        with OrderClient(served.addresses["orders"], account_names(2)) as client:
+            os.kill(served.pid, signal.SIGSTOP)
+            client.run(10)
+
+    try:
+        with pytest.raises(BenchError, match="nothing came for 1 s, all connections are open"):
+            nobody_answers()
+    finally:
+        os.kill(served.pid, signal.SIGCONT)
+
+
+def test_what_the_exchange_counts_against_its_clients_is_said_with_the_error() -> None:
+    def broken() -> None:
+        with serving(CONFIG + accounts_toml(1)) as served:
+            with socket.create_connection(served.addresses["orders"]) as stranger:
+                stranger.sendall(b"\0\1?")
+                assert stranger.recv(10) == b""
+            raise BenchError("it is over")
+
+    with pytest.raises(BenchError, match=r"^it is over; the exchange counts 1 protocol errors$"):
+        broken()
+
+
+def test_an_exchange_that_has_died_is_said_with_the_error() -> None:
+    def killed() -> None:
+        with (
+            serving(CONFIG + accounts_toml(1)) as served,
+            OrderClient(served.addresses["orders"], account_names(1)) as client,
+        ):
+            os.kill(served.pid, signal.SIGKILL)
+            client.run(100_000)
+
+    with pytest.raises(BenchError, match=r"closed 1 of 1 connections; the exchange has ended with exit code -9$"):
+        killed()

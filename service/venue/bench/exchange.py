@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -10,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,11 @@ from venue.telemetry.pages import list_pages
 READY_WITHIN_S: Final = 300.0
 """The first start compiles."""
 STOP_WITHIN_S: Final = 30.0
+ENDED_WITHIN_S: Final = 1.0
+"""A process that dies closes its sockets before it is gone."""
 PASSWORD: Final = "bench"
+AGAINST_CLIENTS: Final = ("slow_client_cuts", "silence_cuts", "protocol_errors", "takeovers", "store_full")
+"""Counters of the gateway."""
 
 
 class BenchError(Exception):
@@ -57,9 +61,10 @@ def account_names(count: int) -> list[str]:
     return [f"BENCH{number:X}" for number in range(count)]
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(config: str, **environment: str) -> Iterator[Served]:
-    """Run `venue serve` with this TOML until the block ends. BenchError if it does not start."""
+    """Run `venue serve` with this TOML until the block ends. BenchError if it does not start; one out of the block says
+    as well what the exchange knows of it."""
     with tempfile.TemporaryDirectory(prefix="venue-bench-") as folder:
         file, log = Path(folder) / "venue.toml", Path(folder) / "venue.log"
         file.write_text(config)
@@ -71,7 +76,19 @@ def serving(config: str, **environment: str) -> Iterator[Served]:
             if page is None:
                 raise BenchError("the exchange has no counters page")
             lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-            yield Served(process.pid, addresses, open_read_only(page), ready_after_s, lines)
+            served = Served(process.pid, addresses, open_read_only(page), ready_after_s, lines)
+            try:
+                yield served
+            except BenchError as error:
+                raise BenchError("; the exchange ".join([str(error), *_known(process, served)])) from error
+
+
+def _known(process: subprocess.Popen[bytes], served: Served) -> list[str]:
+    """What the exchange has counted against its clients, or how it has ended."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return [f"has ended with exit code {process.wait(ENDED_WITHIN_S)}"]
+    counted = served.counters().gateway[0]
+    return [f"counts {counted[name]} {name.replace('_', ' ')}" for name in AGAINST_CLIENTS if counted[name]]
 
 
 def _command(config: Path) -> list[str]:
@@ -79,7 +96,7 @@ def _command(config: Path) -> list[str]:
     return [sys.executable, "-m", "venue", "serve", "--config", str(config), *ports]
 
 
-@contextmanager
+@contextlib.contextmanager
 def _started(command: Sequence[str], errors: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         command, env=os.environ | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors

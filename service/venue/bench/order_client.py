@@ -38,7 +38,6 @@ STEP_TICKS: Final = 100
 STEPS: Final = 16
 """Price levels of a symbol and side."""
 REASONS: Final = {
-    traffic.CLOSED: f"the connection is closed, or nothing came for {ANSWER_WITHIN_S} s",
     traffic.BROKEN: "a packet of length 0 came",
     traffic.UNEXPECTED: "an answer came that is neither Accepted nor Canceled",
     traffic.WRONG_ORDER: "an answer came that is not that of the next order",
@@ -146,7 +145,7 @@ class OrderClient:
                 break
         seconds = (time.monotonic_ns() - begun_ns) / 1e9
         if code != traffic.DONE:
-            raise BenchError(REASONS[code])
+            raise self._error(code)
         self.orders += connections * each
         return Run(connections * each, seconds, latencies_ns.reshape(-1))
 
@@ -198,7 +197,15 @@ class OrderClient:
         while self._c.rows[k, what] < count:
             code = int(traffic.receive(self._c, k, self._c.times_ns[k, :0], 0))
             if code != traffic.DONE:
-                raise BenchError(REASONS[code])
+                raise self._error(code)
+
+    def _error(self, code: int) -> BenchError:
+        """What is wrong, in words."""
+        if code != traffic.CLOSED:
+            return BenchError(REASONS[code])
+        if closed := sum(map(_is_closed, self._sockets)):
+            return BenchError(f"the exchange has closed {closed} of {len(self._sockets)} connections")
+        return BenchError(f"nothing came for {ANSWER_WITHIN_S} s, all connections are open")
 
     def _hang_up(self) -> None:
         for line in self._sockets:
@@ -242,6 +249,18 @@ def prepare_socket(line: socket.socket) -> None:
 def precise_sleep() -> None:
     """Let the calling thread's sleeps end on time; Linux is 50 µs late otherwise."""
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+
+
+def _is_closed(line: socket.socket) -> bool:
+    """Whether the other side has closed it. What has arrived before that is taken from it."""
+    try:
+        while line.recv(BUFFER_BYTES, socket.MSG_DONTWAIT):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _packet(line: socket.socket) -> bytes:

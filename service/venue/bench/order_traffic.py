@@ -59,7 +59,7 @@ ROW: Final = 16
 
 DONE: Final = 0
 GOES_ON: Final = 1
-CLOSED: Final = 2
+CLOSED: Final = 2  # or, where a call waits, nothing came
 BROKEN: Final = 3
 UNEXPECTED: Final = 4
 WRONG_ORDER: Final = 5

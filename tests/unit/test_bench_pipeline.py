@@ -81,6 +81,7 @@ def test_the_input_says_itself_how_many_events_it_has(load: Workload) -> None:
 def test_two_shards_divide_the_instruments(load: Workload) -> None:
     chosen = pipeline_workload.shards(load, 2)
     assert sorted(chosen[0] + chosen[1]) == list(range(pipeline_workload.INSTRUMENTS))
+    assert len(chosen[0]) == len(chosen[1])
     messages = np.bincount(load.locates, minlength=pipeline_workload.INSTRUMENTS + 1)[1:]
     assert abs(int(messages[chosen[0]].sum()) - int(messages[chosen[1]].sum())) < 0.02 * MESSAGES
 

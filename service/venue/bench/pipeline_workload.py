@@ -152,10 +152,15 @@ def touch_pages(b: books.Books) -> None:
 
 
 def shards(workload: Workload, count: int) -> list[list[int]]:
-    """The instruments spread over ``count`` shards, such that the one with the most messages has as few as can be."""
+    """The instruments spread over ``count`` shards: as many to each, and of such spreads the one with the most even
+    messages. By messages alone one of two shards got five books and took 7 % longer than the other with three.
+    """
     messages = np.bincount(workload.locates, minlength=INSTRUMENTS + 1)[1 : INSTRUMENTS + 1]
-    spreads = product(range(count), repeat=INSTRUMENTS)
-    best = min(spreads, key=lambda spread: float(np.bincount(spread, messages).max()))
+
+    def largest(spread: tuple[int, ...]) -> tuple[int, float]:
+        return int(np.bincount(spread).max()), float(np.bincount(spread, messages).max())
+
+    best = min(product(range(count), repeat=INSTRUMENTS), key=largest)
     return [[instrument for instrument in range(INSTRUMENTS) if best[instrument] == shard] for shard in range(count)]
 
 

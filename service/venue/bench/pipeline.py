@@ -179,7 +179,7 @@ def bench_pipeline(repeats: int, messages: int = MESSAGES) -> Report:
         "Three threads: feed | books | makers with risk checks and exchange. Two: feed and books | the rest.",
         f"Ring: a consumer that has caught up pauses {stages.PAUSES} times before it looks again.",
         "Sharded: each thread looks through the whole feed, takes the messages of its own instruments out of it and "
-        "does all of the work for these; they are spread as evenly as their messages allow.",
+        "does all of the work for these; each has as many of them, and about as many messages.",
         f"Published for Pulse (C++20, Apple M1 Pro), M events/s: {PUBLISHED}.",
     ]
     if any(one["more_threads_than_cores"] for one in figures):

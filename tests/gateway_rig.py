@@ -48,6 +48,33 @@ def accounts(**changes: Any) -> list[Account]:
     return [Account(username=name, password_hash=password_hash(), firm=name[:4], **changes) for name in NAMES]
 
 
+DAY_STARTS = ouch.SystemEvent(timestamp=START_NS + OFFSET_NS, event_code="S")
+
+
+def accepted(number: int) -> ouch.Accepted:
+    """What the matcher below answers to :func:`order`."""
+    return ouch.Accepted(
+        timestamp=START_NS + OFFSET_NS,
+        user_ref_num=number,
+        side="B",
+        quantity=100,
+        symbol="AAPL",
+        price=1_000_000,
+        time_in_force="0",
+        display="Y",
+        order_reference_number=r.FIRST_OWN_REFERENCE,
+        capacity="P",
+        intermarket_sweep_eligibility="N",
+        cross_type="N",
+        order_state="L",
+        cl_ord_id=f"order {number}",
+    )
+
+
+def canceled(number: int, reason: str = "U") -> ouch.Canceled:
+    return ouch.Canceled(timestamp=START_NS + OFFSET_NS, user_ref_num=number, quantity=100, reason=reason)
+
+
 class Matcher:
     """Accepts every order, cancels on request, and never trades. It runs whenever commands wake it, or on demand."""
 

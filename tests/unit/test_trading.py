@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -12,11 +11,8 @@ import uvloop
 from scripted_exchange import Exchange, accepted, canceled, executed
 from venue.wire import ouch
 from venue.wire.layout import WireError
-from venue.wire.soupbintcp import LoginAccepted, packet
-from venue_clients.connection import Connection
-from venue_clients.prices import MARKET_PRICE, PriceError, dollars, ticks
+from venue_clients.prices import MARKET_PRICE, ticks
 from venue_clients.trading import DisconnectedError, LoginRejectedError, Status, TradingClient, TradingError
-from virtual_time import SECOND, VirtualLoop, VirtualSelector
 
 Story = Callable[[Exchange, TradingClient], Awaitable[None]]
 
@@ -384,55 +380,6 @@ def test_messages_that_nobody_takes_stop_the_reading_and_all_come_in_the_end(mon
     play(story)
 
 
-class Silent(asyncio.Transport):
-    """A venue that accepts the login and says no more; in memory."""
-
-    def __init__(self, loop: VirtualLoop, connection: Connection) -> None:
-        super().__init__()
-        self._loop, self._connection = loop, connection
-        self.written: list[tuple[int, bytes]] = []
-        self.closed = False
-
-    def write(self, data: bytes) -> None:  # type: ignore[override]
-        second = (self._loop.selector.now_ns - VirtualSelector.now_ns) // SECOND
-        self.written.append((second, bytes(data[2:3])))
-        if data[2:3] == b"L":
-            self._connection.data_received(packet(LoginAccepted(session="TEST", sequence=1)))
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-        self._loop.call_soon(self._connection.connection_lost, None)
-
-
-def test_a_client_shows_life_every_second_and_hangs_up_on_a_venue_that_shows_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loop = VirtualLoop()
-    monkeypatch.setattr("venue_clients.connection.time", SimpleNamespace(monotonic_ns=lambda: loop.selector.now_ns))
-    reasons: list[str] = []
-
-    async def story() -> Silent:
-        def on_lost(connection: Connection, reason: str) -> None:
-            reasons.append(reason)
-            lost.set()
-
-        lost = asyncio.Event()
-        connection = Connection(lambda connection, event: None, on_lost)
-        venue = Silent(loop, connection)
-        connection.connection_made(venue)
-        connection.login("TRADER", "venue", "", 0)
-        await lost.wait()
-        return venue
-
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        venue = runner.run(story())
-    assert venue.written == [(0, b"L"), *((second, b"R") for second in range(1, 15))]
-    assert reasons == ["the venue has been silent for too long"]
-
-
 def test_finished_orders_are_forgotten_in_the_end() -> None:
     from venue_clients.orders import OrderView
 
@@ -457,21 +404,3 @@ def test_finished_orders_are_forgotten_in_the_end() -> None:
         if user_ref != 2:
             view.apply(canceled(user_ref, 1, "I"))
     assert sorted(view.orders) == [2, 4, 5]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("189.50", 1_895_000), ("0.0001", 1), ("199999.99", 1_999_999_900), (" 7 ", 70_000)]
-)
-def test_prices_are_exact(text: str, value: int) -> None:
-    assert ticks(text) == value
-    assert ticks(dollars(value)) == value
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "x", "1.00001", "0", "-1", "nan", "inf", "1e9", "1e2", "١٢", "1_0", "+5", ".", "9" * 99, "200000", "1,5"],
-)
-def test_what_is_no_price_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(PriceError) as error:
-        ticks(text)
-    assert "\n" not in str(error.value)

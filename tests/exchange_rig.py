@@ -361,7 +361,8 @@ def with_exchange(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], 
         fixtures = list(inspect.signature(test).parameters)[1:]
 
         async def main(values: dict[str, Any], folder: Path) -> None:
-            async with asyncio.timeout(2 * PATIENCE_S), running(folder, **options) as venue:
+            # the first test may have to compile its kernels, for as long as that takes
+            async with running(folder, **options) as venue, asyncio.timeout(2 * PATIENCE_S):
                 await test(venue, **{name: values[name] for name in fixtures})
 
         @functools.wraps(test)

@@ -317,7 +317,8 @@ def with_gateway(
     def decorate(test: Callable[..., Awaitable[None]]) -> Callable[[Path], None]:
         async def main(folder: Path, *more: Any) -> None:
             account_list = accounts(cancel_on_disconnect=cancel_on_disconnect)
-            async with asyncio.timeout(TIMEOUT_S), running(folder, ring_capacity, orders, account_list) as rig:
+            # the first test may have to compile its kernels, for as long as that takes
+            async with running(folder, ring_capacity, orders, account_list) as rig, asyncio.timeout(TIMEOUT_S):
                 await test(rig, *more)
 
         def run(tmp_path: Path) -> None:

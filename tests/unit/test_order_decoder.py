@@ -81,7 +81,7 @@ def test_each_message_becomes_its_command(desk: Desk) -> None:
         ),
         command(CANCEL, user_ref=9, quantity=100),
         command(MODIFY, user_ref=9, side=ord("T"), quantity=2**32 - 1),
-        command(QUERY),
+        command(QUERY, ingress_ns=0),
     ]
 
 
@@ -253,6 +253,12 @@ def test_two_hundred_orders_in_one_chunk(desk: Desk) -> None:
     assert desk.gateway[0]["messages_in"][ord("O")] == 200
     assert desk.gateway[0]["bytes_in"] == len(data)
     assert cells.count(desk.histograms[counters.SOCKET_TO_RING]) == 200
+
+
+def test_an_account_query_is_no_order_and_not_timed(desk: Desk) -> None:
+    desk.decode(packets(enter(1), ouch.AccountQuery(), enter(2), ouch.AccountQuery()))
+    assert [each["ingress_ns"] > 0 for each in desk.take()] == [True, False, True, False]
+    assert cells.count(desk.histograms[counters.SOCKET_TO_RING]) == 2
 
 
 def test_a_split_at_every_offset(desk: Desk) -> None:

@@ -184,6 +184,7 @@ def change(command: Any, data: Array, at: int, readable: bool) -> bool:
     else:
         command["kind"] = QUERY
         command["user_ref"] = 0
+        command["ingress_ns"] = 0  # no order: it counts in no latency
     return True
 
 
@@ -250,7 +251,7 @@ def decode(
     """
     commands, table, counters, histogram, scratch = inbound
     ring = Ring(commands[0], commands[1], commands[2])
-    at, count, stop = start, 0, NEED_MORE
+    at, count, timed, stop = start, 0, 0, NEED_MORE
     while end - at >= LENGTH_BYTES:
         length = load_be16(buffer, at)
         if length == 0:
@@ -270,6 +271,8 @@ def decode(
                 break
             counters[0]["messages_in"][buffer[at + HEAD_BYTES]] += 1
             count += 1
+            if command["ingress_ns"] != 0:
+                timed += 1
         elif packet != DEBUG and (packet != HEARTBEAT or length != HEARTBEAT_LENGTH):
             stop = SESSION
             break
@@ -280,7 +283,7 @@ def decode(
         rings.publish(ring, count, published_ns)
         if rings.must_wake(ring):
             wake(command_wake, scratch)
-        for _ in range(count):
+        for _ in range(timed):
             record(histogram, published_ns - arrival_ns)
     return stop, at - start, count
 

@@ -402,6 +402,8 @@ async def beat(exchange: Exchange, telemetry: Telemetry, matching: list[threadin
             raise RuntimeError("a matching thread has ended")
         exchange.page.beat()
         feed_clock.update(time.monotonic_ns() + exchange.market_offset_ns)
+        if exchange.shards is not None:  # between two turns, what is in the intake is what is held back
+            exchange.page.gateway["intake_ring_depth"] = ring.depth(exchange.link.commands)
         exchange.operator.poll()
         telemetry.keep_running()
         await asyncio.sleep(BEAT_S)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 import uvloop
 
 from api_client import api_of
 from exchange import Levels
 from exchange_rig import Trader, Venue, accounts, cancel, enter, modify, replace, running, say, with_exchange
+from venue import app
 from venue.engine import cells
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, ORDER_TO_ACK, RING_WAIT
 from venue.wire import ouch
@@ -144,6 +148,27 @@ async def trade(trader: Trader, told: Counter[str]) -> None:
     for _ in range(2 * ORDERS):
         told[say(await trader.message()).split()[0]] += 1
     await writing
+
+
+@with_exchange(matching=False, engine=TWO | {"command_ring": 256, "event_ring": 256})
+async def test_commands_that_a_slow_matching_thread_holds_back_are_shown(
+    venue: Venue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "BEAT_S", 0.01)
+    telemetry: Any = SimpleNamespace(keep_running=lambda: None)
+    beating = asyncio.create_task(app.beat(venue.exchange, telemetry, []))
+    trader, orders = await venue.login("ALPHA"), venue.config.engine.shard_rings[0] + 100
+    async with api_of(venue) as api:
+        await trader.send(b"".join(enter(n, "B", 5, 100_0000) for n in range(1, orders + 1)))
+        await venue.until(lambda: venue.count("intake_ring_depth") > 100, "some are held back")
+        async with api.session.get("/metrics") as response:
+            depth = venue.count("intake_ring_depth")
+            assert f"venue_intake_ring_depth {depth}.0" in (await response.text()).splitlines()
+        venue.start_matching()
+        told = Counter([say(await trader.message()).split()[0] for _ in range(orders + 1)])
+        assert told == {"system": 1, "accepted": orders}
+        await venue.until(lambda: venue.count("intake_ring_depth") == 0, "none is held back")
+    beating.cancel()
 
 
 @with_exchange(engine=TWO | {"command_ring": 256, "event_ring": 256, "orders_per_account": 1 << 10})

@@ -135,7 +135,7 @@ def run_until_it_ends(monkeypatch: pytest.MonkeyPatch, page: Page, *matching: th
     monkeypatch.setattr(app, "stop", nothing)
     telemetry: Any = SimpleNamespace(keep_running=parts.get("keep_running", quiet))
     operator = SimpleNamespace(poll=parts.get("poll", quiet))
-    exchange: Any = SimpleNamespace(page=page, matchers=matching, operator=operator, market_offset_ns=0)
+    exchange: Any = SimpleNamespace(page=page, matchers=matching, operator=operator, shards=None, market_offset_ns=0)
     sockets: Any = SimpleNamespace(addresses={})
 
     async def story() -> int:

@@ -123,6 +123,7 @@ GATEWAY: Final = np.dtype(
         ("sessions", I8),  # gauge: logged in
         ("send_buffer_bytes", I8),  # gauge: not yet taken by the kernel, over all clients
         ("store_bytes", I8),  # gauge
+        ("intake_ring_depth", I8),  # gauge: commands that the router of several matching threads holds back
     ],
     align=True,
 )

@@ -156,6 +156,12 @@ MATCHER: Final = (
         ],
         ("source",),
     ),
+    _gauge(
+        "gateway",
+        "intake_ring_depth",
+        "venue_intake_ring_depth",
+        "Of several matching threads: commands that wait for room in the ring of one of them.",
+    ),
 )
 
 BOOKS: Final = (

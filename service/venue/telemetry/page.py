@@ -31,7 +31,7 @@ from venue.telemetry import pages
 from venue.telemetry.pages import PageError
 
 MAGIC: Final = int.from_bytes(b"VENUEPG\n", "little")
-LAYOUT_VERSION: Final = 5
+LAYOUT_VERSION: Final = 6
 """Goes up by one with every change of ``HEADER``, a section's dtype, its place, or the shape of a histogram."""
 ALIGNMENT: Final = 128
 

@@ -114,26 +114,31 @@ def replay(
                 faults=Faults(drop, duplicate, reorder, seed),
                 window_bytes=window_mb * 1_048_576,
             )
-            requests = _host_port(line.request_address)
-            where = " and ".join(_host_port(each.address) for each in line.destinations)
-            print(
-                f"replaying {file} ({capture.kind}) to {where}, re-requests at {requests}", file=sys.stderr, flush=True
-            )
+            print(_beginning(capture, line), file=sys.stderr, flush=True)
             with _stopping(player) as interrupted, _display(player, line):
                 player.run()
             summary = _summary(capture, player, line) | {"interrupted": bool(interrupted)}
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        print(_sentence(player.stats, player.faults, line))
+    print(json.dumps(summary) if as_json else _sentence(player.stats, player.faults, line))
     if interrupted:
         raise typer.Exit(128 + interrupted[0])
+    if complaint := _nobody_heard(capture, player, line, names):
+        print(f"venue replay: {complaint}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _beginning(capture: Capture, line: UdpLine) -> str:
+    where = " and ".join(_host_port(each.address) for each in line.destinations)
+    requests = _host_port(line.request_address)
+    return f"replaying {capture.path} ({capture.kind}) to {where}, re-requests at {requests}"
+
+
+def _nobody_heard(capture: Capture, player: Replay, line: UdpLine, names: list[str]) -> str | None:
+    """Why it was all in vain, or None."""
     if names and len(player.stats.symbols_not_seen) == len(set(names)):
-        print(f"venue replay: none of the symbols is in {file}: {', '.join(sorted(set(names)))}", file=sys.stderr)
-        raise typer.Exit(1)
+        return f"none of the symbols is in {capture.path}: {', '.join(sorted(set(names)))}"
     if all(each.nobody_heard for each in line.destinations):
-        print("venue replay: every packet was refused", file=sys.stderr)
-        raise typer.Exit(1)
+        return "every packet was refused"
+    return None
 
 
 def generate(

@@ -87,13 +87,14 @@ def rest(spins: int) -> int:
 
 @verb
 def claim(joint: Joint, pending: int) -> int:
-    """Producer: the place of the next record in ``near``, behind ``pending`` ones; waits for room.
+    """Producer: the place of the next record in ``near``, behind ``pending`` ones; before the first one of a batch it
+    waits for room for all of them.
 
     Asks for the lines of later records: they are still with the other core, and a store that waits for its line holds
     up all stores behind it. Two threads with batch 64 take 50 instead of 53 ns an event.
     """
     spins = 0
-    while ring.free(joint.near, pending + 1) <= pending:
+    while pending == 0 and ring.free(joint.near, joint.batch) < joint.batch:
         spins = rest(spins)
     prefetch(joint.near.records, ring.write_position(joint.near, pending + PLACES_AHEAD))
     return ring.write_position(joint.near, pending)

@@ -111,7 +111,7 @@ def forward(joint: Joint, count: int) -> None:
 @verb
 def hand_over(joint: Joint, pending: int) -> int:
     """Producer: pass the pending records on. Gives back how many are pending then."""
-    ring.publish(joint.near, pending, 0)
+    ring.publish_unstamped(joint.near, pending)
     forward(joint, pending)
     return 0
 
@@ -121,7 +121,7 @@ def arrive(joint: Joint) -> int:
     """Consumer: how many records can be read from ``far``; waits for the first."""
     if joint.by_mutex != 0:
         count = mutex_queue.take(joint.queue, joint.far.records, ring.write_position(joint.far, 0), joint.batch)
-        ring.publish(joint.far, count, 0)
+        ring.publish_unstamped(joint.far, count)
     spins = 0
     while ring.available(joint.far) == 0:
         spins = rest(spins)

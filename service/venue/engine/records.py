@@ -21,7 +21,10 @@ Array = np.ndarray[Any, Any]
 COMMAND = np.dtype(
     [
         ("time_ns", "<i8"),  # market time: of the recorded message, or of the arrival of the order
-        ("ingress_ns", "<i8"),  # monotonic clock when the bytes were read; 0 for commands of the service itself
+        (
+            "ingress_ns",
+            "<i8",
+        ),  # monotonic clock when the bytes were read; 0: the service itself, or an Account Query
         ("price", "<i8"),
         ("word0", "<i8"),  # recorded: order reference; orders: first 8 bytes of ClOrdID
         ("word1", "<i8"),  # recorded: new reference or match number; orders: last 6 bytes of ClOrdID

@@ -313,6 +313,7 @@ def make_matcher(config: Config, number: int, link: Link, sections: Shard, live:
         counters=sections.matcher,
         live=live,
     )
+    books.touch(state)
     outbox = events.create_outbox(link.events, link.event_wake)
     if engine.shards > 1:
         sharding.number_apart(state, outbox, number)

@@ -231,7 +231,7 @@ class Feed:
         return code
 
     def _next_datagrams(self, line: FeedLine) -> int:
-        """Go on in the batch that was read from this line: as far as the fast path leads, or by one datagram."""
+        """Go on in the batch that was read from this line: as far as a fast path leads, then by one datagram."""
         if self._receiver.in_order:
             code = self._deliver_in_order(line)
             if code in (DONE, RING_FULL):

@@ -3,7 +3,9 @@
 from commands import IOC, add, cancel, delete, enter, replace
 from engine_under_test import BooksView, Engine
 from exchange import sent
+from venue.engine import index
 from venue.engine import records as r
+from venue.engine.kernel import kernel
 
 
 def test_no_room_for_another_price() -> None:
@@ -24,6 +26,27 @@ def test_no_room_for_another_price() -> None:
     assert engine.displayed(2) is None
     sent(engine, delete(1))  # its level is free again
     assert sent(engine, enter(5, "B", 5, 102)) == ["0 accepted 5: B 5 @ 102"]
+    engine.check_invariants()
+
+
+@kernel
+def where(table: r.Array, reference: int) -> int:
+    return int(index.home(table, reference))
+
+
+def test_references_chosen_to_collide() -> None:
+    """A feed that somebody has made up so that all its references belong in one place: some find room, the others are
+    counted, and nothing that has come before is lost."""
+    engine = Engine(r.CONSUME)
+    table = engine.books.references
+    room = index.FARTHEST * (index.LINE - 1)
+    chosen = [reference for reference in range(100_000) if where(table, reference) == 0][: room + 3]
+    sent(engine, *(add(reference, "B", 5, 100) for reference in chosen))
+    assert (engine.counters(), engine.state()["incomplete"]) == ({"capacity_rejects": 3}, 1)
+    assert [engine.displayed(reference) for reference in chosen] == [5] * room + [None] * 3
+    engine.check_invariants()
+    sent(engine, *(delete(reference) for reference in chosen[:room]), add(chosen[-1], "B", 7, 101))
+    assert engine.book() == ([(101, [(chosen[-1], 7, False)])], [])
     engine.check_invariants()
 
 

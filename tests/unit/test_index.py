@@ -26,9 +26,9 @@ def index_guess(table: Array, reference: int) -> int:
 
 
 @kernel
-def index_insert(table: Array, orders: Array, reference: int, slot: int) -> None:
+def index_insert(table: Array, orders: Array, reference: int, slot: int) -> bool:
     orders[slot]["reference"] = reference
-    index.insert(table, reference, slot)
+    return bool(index.insert(table, reference, slot))
 
 
 @kernel
@@ -71,7 +71,7 @@ def test_the_index_agrees_with_a_dictionary(steps: list[tuple[bool, int]]) -> No
 
 def at_home(table: Array, line: int, count: int) -> list[int]:
     """That many references which all belong in one line."""
-    found = [reference for reference in range(20_000) if index_home(table, reference) == line]
+    found = [reference for reference in range(60_000) if index_home(table, reference) == line]
     return found[:count]
 
 
@@ -93,6 +93,41 @@ def test_a_full_line_sends_the_next_references_on_and_finds_them_again(line: int
     index_insert(table, orders, stranger, 21)  # into the place that was left in its own line
     assert index_guess(table, stranger) & -index.LINE == line * index.LINE
     for reference in [*references[10:], stranger]:
+        index_erase(table, orders, reference)
+    assert not table.any()
+
+
+def test_there_is_an_end_to_a_search_when_every_line_has_sent_a_reference_on() -> None:
+    """A line's counter stays until what it has sent on goes, though its own entries are gone: here none is 0."""
+    table, orders = index.create(64), np.zeros(400, ORDER)
+    lines = len(table) // index.LINE
+    slots = iter(range(1, 400))
+    for line in range(lines):
+        own = iter(at_home(table, line * index.LINE, 10))
+        added: list[int] = []
+        while table[line * index.LINE] == 0:
+            added.append(next(own))
+            index_insert(table, orders, added[-1], next(slots))
+        for reference in added[:-1]:
+            index_erase(table, orders, reference)
+    assert (table[:: index.LINE] != 0).all()
+    for line in range(lines):
+        assert index_find(table, orders, at_home(table, line * index.LINE, 11)[-1]) == 0
+
+
+def test_references_chosen_for_one_line_fill_those_around_it_and_no_more() -> None:
+    table, orders = index.create(1024), np.zeros(200, ORDER)
+    room = index.FARTHEST * (index.LINE - 1)
+    references = at_home(table, 0, room + 1)
+    assert len(references) == room + 1
+    for slot, reference in enumerate(references[:-1], 1):
+        assert index_insert(table, orders, reference, slot)
+    before = table.copy()
+    assert not index_insert(table, orders, references[-1], room + 1)
+    assert (table == before).all()
+    assert index_find(table, orders, references[-1]) == 0
+    assert [index_find(table, orders, reference) for reference in references[:-1]] == list(range(1, room + 1))
+    for reference in references[:-1]:
         index_erase(table, orders, reference)
     assert not table.any()
 

@@ -145,8 +145,6 @@ def give_back(joint: Joint, count: int) -> None:
 @verb
 def finish(joint: Joint, pending: int) -> None:
     """Producer: pass on what is pending, and that it was the last."""
-    if pending == joint.batch:
-        pending = hand_over(joint, pending)
     last = joint.near.records[claim(joint, pending)]
     last["kind"] = END
     last["instrument"] = NO_INSTRUMENT
@@ -278,7 +276,8 @@ def feed(decoder: Decoder, data: Array, ends: Array, out: Joint, clock: Array) -
             start = int(decoder.progress[POSITION])
             spins = rest(spins)
         start = int(ends[turn])
-        forward(out, ring.depth(out.near))
+        if out.by_mutex != 0:
+            forward(out, ring.depth(out.near))
     finish(out, 0)
     clock[ENDED_NS] = system.now_ns(decoder.scratch)
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from venue.bench import maker
 from venue.bench.maker import Exchange
+from venue.bench.pages import touch_pages
 from venue.engine import books, events, feed_codec, loop, ring, symbols
 from venue.engine.atomics import load_be16
 from venue.engine.cells import ROW
@@ -142,13 +143,6 @@ def exchange() -> Exchange:
     made = maker.create(INSTRUMENTS)
     touch_pages(made.books)
     return made
-
-
-def touch_pages(b: books.Books) -> None:
-    """Write to all memory of new books once, so that no row pays for the system's first zeroing of a page."""
-    for array in b:
-        if array.flags.writeable:
-            array.view(np.uint8)[:: 1 << 12] |= 0
 
 
 def shards(workload: Workload, count: int) -> list[list[int]]:

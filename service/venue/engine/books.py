@@ -20,7 +20,7 @@ from venue.engine.atomics import LANES, above, move, outlined, store_release_fir
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
 from venue.engine.live_records import Live
-from venue.engine.records import BUY, FILL, LEVEL, ORDER, POSITION, RECORDED, Array, aligned
+from venue.engine.records import BUY, FILL, HUGE_PAGE, LEVEL, ORDER, POSITION, RECORDED, SMALL_PAGE, Array, aligned
 
 # words of Books.state
 PRIORITY: Final = 0  # the next order's place in time
@@ -36,7 +36,7 @@ STATE_WORDS: Final = LADDERS + free_list.STATE_WORDS
 
 SMALLEST_LADDER: Final = 16  # levels
 NEAR: Final = 128
-"""Levels of a book that are found without a search: those that stand within so many ticks or cents.
+"""Levels of a book that are found without a search, most of those that stand within so many ticks or cents.
 
 A message of 2,000 books with 340,000 live orders takes 62 ns instead of 71, one of 8 books with 10,000 33 instead of
 40: the ladder is not read, unless a level comes or goes.
@@ -112,6 +112,19 @@ def create(
     made.counters["order_capacity"] = orders
     made.counters["level_capacity"] = levels
     return made
+
+
+def touch(b: Books) -> None:
+    """Write once to the pages that the first orders need: wherever an order may be found by a key, and the first huge
+    page of all else. The system zeroes a page when it is first written to, and the first order would wait for several:
+    it took 2 to 39 ms to match, and now takes 0.1 to 0.9.
+    """
+    for array in b:
+        if array.flags.writeable:
+            array.view(np.uint8)[:HUGE_PAGE:SMALL_PAGE] |= 0
+    for array in (b.references, b.near, b.positions):
+        array.view(np.uint8)[::SMALL_PAGE] |= 0
+    b.user_refs.reshape(len(b.accounts), -1)[:, 0] |= 0
 
 
 # --- ladders ------------------------------------------------------------------------------------------------------
@@ -229,7 +242,8 @@ def add_level(b: Books, number: int, position: int, key: int, price: int) -> int
 
 @verb
 def near_place(instrument: int, price: int) -> int:
-    """Where the level at ``price`` is remembered: within ``NEAR`` ticks, or cents, no two prices share a place."""
+    """Where the level at ``price`` is remembered: neighbours by a tick or a cent have different places, and of those
+    within ``NEAR`` ticks or cents hardly any two share one."""
     return instrument * NEAR + (((price * 4137) >> 12) & (NEAR - 1))  # price + price / 99.9
 
 
@@ -374,8 +388,9 @@ def unlink(b: Books, slot: int) -> int:
 
 @part
 def drop_level_of(b: Books, slot: int) -> None:
-    """Take the level out that an order has left empty. Nothing is remembered at its price then, which tells the
-    look-ahead that an order at this price needs the ladder."""
+    """Take the level out that an order has left empty. What was remembered at its price is forgotten, so that the
+    look-ahead asks for the ladder when an order comes there; after a trade it is not, and ``level_at`` checks.
+    """
     outlined()
     order = b.orders[slot]
     side = int(order["side"])

@@ -4,7 +4,9 @@ A line is eight int64 words. Seven are entries, ``tag << 32 | slot``, where the 
 is an empty one. One comparison of vectors finds the entry in its line, and no branch depends on where in the line it
 is. Word 0 counts, in its upper half, the entries that found this line full and stand in a later one, so that a search
 goes on only then and nothing has to be moved when an entry goes. Whether an entry with the right tag is the right
-one the order itself says, which the caller needs anyway. The caller keeps four entries a line at most, on average.
+one the order itself says, which the caller needs anyway. The caller keeps four entries a line at most, on average, and
+an entry stands at most ``FARTHEST`` lines from its own one: only references that were chosen for it come so far, and
+whatever they do, a search ends.
 
 With entries of 16 bytes and linear probing a message of 2,000 books with 340,000 live orders took 87 ns instead of 71,
 one of 8 books with 10,000 36 instead of 32.
@@ -22,6 +24,7 @@ from venue.engine.records import Array, aligned
 
 LINE: Final = 8  # words
 TAG: Final = 32  # bits below it
+FARTHEST: Final = 16  # lines in which a reference may stand
 SLOT_MASK: Final = (1 << TAG) - 1
 
 
@@ -69,7 +72,7 @@ def search(table: Array, orders: Array, reference: int) -> int:
     """The place of a reference, wherever it stands; 0 if it is unknown."""
     outlined()
     line = home(table, reference)
-    while True:
+    for _ in range(FARTHEST):
         for place in range(line + 1, line + LINE):
             slot = slot_at(table, place)
             if slot != 0 and orders[slot]["reference"] == reference:
@@ -77,6 +80,7 @@ def search(table: Array, orders: Array, reference: int) -> int:
         if table[line] == 0:
             return 0
         line = (line + LINE) & (len(table) - 1)
+    return 0
 
 
 @verb
@@ -100,16 +104,31 @@ def confirm(table: Array, orders: Array, reference: int, place: int) -> int:
     return locate(table, orders, reference)
 
 
+@part
+def insert_elsewhere(table: Array, reference: int, slot: int) -> bool:
+    """Remember a reference whose own line is full."""
+    outlined()
+    own = home(table, reference)
+    for away in range(1, FARTHEST):
+        line = (own + LINE * away) & (len(table) - 1)
+        lane = first_lane(table, line, 0)
+        if lane != 0:
+            table[line + lane] = (tag_of(reference) << TAG) | slot
+            for passed in range(away):
+                table[(own + LINE * passed) & (len(table) - 1)] += 1 << TAG
+            return True
+    return False
+
+
 @verb
-def insert(table: Array, reference: int, slot: int) -> None:
-    """Remember a reference that is not known yet."""
+def insert(table: Array, reference: int, slot: int) -> bool:
+    """Remember a reference that is not known yet. False if there is no room for it as near as it has to be."""
     line = home(table, reference)
     lane = first_lane(table, line, 0)
-    while lane == 0:
-        table[line] += 1 << TAG
-        line = (line + LINE) & (len(table) - 1)
-        lane = first_lane(table, line, 0)
+    if lane == 0:
+        return bool(insert_elsewhere(table, reference, slot))
     table[line + lane] = (tag_of(reference) << TAG) | slot
+    return True
 
 
 @verb

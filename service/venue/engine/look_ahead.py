@@ -33,7 +33,7 @@ MANY_ORDERS: Final = 20_000
 
 HINT = np.dtype(
     [
-        ("place", "<i4"),  # where the index may have the command's order
+        ("place", "<u4"),  # where the index may have the command's order
         ("slot", "<i4"),  # that order; 0 = none
         ("near", "<i4"),  # where the level that the command may join is remembered
         ("level", "<i4"),  # that level; 0 = none

@@ -156,7 +156,12 @@ def place_recorded(
         b.counters[0]["capacity_rejects"] += 1
         mark_incomplete(b, instrument)
         return
-    index.insert(b.references, reference, slot)
+    if not index.insert(b.references, reference, slot):
+        if int(order["level"]) != 0:
+            leave(b, slot)
+        free_order(b, slot)
+        b.counters[0]["capacity_rejects"] += 1
+        mark_incomplete(b, instrument)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------

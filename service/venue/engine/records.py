@@ -21,10 +21,7 @@ Array = np.ndarray[Any, Any]
 COMMAND = np.dtype(
     [
         ("time_ns", "<i8"),  # market time: of the recorded message, or of the arrival of the order
-        (
-            "ingress_ns",
-            "<i8",
-        ),  # monotonic clock when the bytes were read; 0: the service itself, or an Account Query
+        ("ingress_ns", "<i8"),  # monotonic clock when the bytes were read; 0: by the service, or an Account Query
         ("price", "<i8"),
         ("word0", "<i8"),  # recorded: order reference; orders: first 8 bytes of ClOrdID
         ("word1", "<i8"),  # recorded: new reference or match number; orders: last 6 bytes of ClOrdID
@@ -262,6 +259,7 @@ for _dtype, _size in SIZES.items():
     assert _dtype.itemsize == _size, (_dtype, _dtype.itemsize)
 
 
+SMALL_PAGE: Final = 1 << 12
 HUGE_PAGE: Final = 1 << 21
 HUGE_FROM: Final = 1 << 19
 """Bytes from which memory is asked for in huge pages, where the system has them."""

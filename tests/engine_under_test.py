@@ -236,6 +236,7 @@ class Engine(BooksView):
         levels: int = 0,
         user_refs: int = 1 << 15,
         shown: int | None = None,
+        most_together: int = 2,
     ) -> None:
         rows = r.aligned(len(accounts), r.ACCOUNT)
         for row, limits in zip(rows, accounts, strict=True):
@@ -252,7 +253,7 @@ class Engine(BooksView):
             live=live,
         )
         super().__init__(state, mode)
-        self.commands = ring.create(2, r.COMMAND)
+        self.commands = ring.create(most_together, r.COMMAND)
         self.events = ring.create(1 << (4 * orders + 64).bit_length(), r.EVENT)
         histograms = r.aligned(HISTOGRAMS * ROW, np.dtype("<i8")).reshape(HISTOGRAMS, ROW)
         outbox = events.create_outbox(self.events)
@@ -260,8 +261,13 @@ class Engine(BooksView):
         self.matcher = loop.create(self.books, outbox, self.commands, histograms, loop.SPIN, -1, live)
 
     def send(self, command: Command) -> list[Event]:
-        self.commands.records[ring.write_position(self.commands, 0)] = command
-        ring.publish(self.commands, 1, 0)
+        return self.send_together(command)
+
+    def send_together(self, *commands: Command) -> list[Event]:
+        """At most ``most_together`` commands in one turn of the matching thread; all that came of them."""
+        for place, command in enumerate(commands):
+            self.commands.records[ring.write_position(self.commands, place)] = command
+        ring.publish(self.commands, len(commands), 0)
         loop.run(self.matcher, 1)
         count = ring.available(self.events)
         told = [event_of(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]

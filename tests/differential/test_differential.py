@@ -14,7 +14,9 @@ from exchange import Exchange
 from ledger import Ledger, check_tape
 from random_flow import ACCOUNTS, INSTRUMENTS, ODD_REFERENCES, REFERENCES, any_command, resolve, setting
 from reference import Reference
+from venue.engine import loop
 from venue.engine import records as r
+from venue.engine.kernel import JIT
 
 LONG_RUNS = {"quick": (2, 300), "default": (12, 1500), "long": (300, 5000)}
 SEEDS, STEPS = LONG_RUNS[os.environ.get("VENUE_TEST_PROFILE", "default")]
@@ -89,6 +91,27 @@ def test_a_long_day_is_told_the_same_way(seed: int) -> None:
         if step % 20 == 0:
             pair.check()
     pair.check()
+
+
+@pytest.mark.skipif(JIT, reason="compiled kernels have the constant in them")
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-ahead says where things stand before a batch, which its first commands may change for the others."""
+    monkeypatch.setattr(loop, "MANY_ORDERS", 0)
+    pick = random.Random(seed).choice
+    made = setting(pick) | {"mode": r.CONSUME}
+    naive, engine = Reference(**made), Engine(**made, most_together=16)
+    clock_ns = 0
+    for _ in range(STEPS // 10):
+        batch, expected = [], []
+        for _ in range(16):
+            relative = any_command(pick)
+            batch.append(resolve(relative, clock_ns, naive.accounts[relative.account].last_user_ref))
+            clock_ns = batch[-1].time_ns
+            expected += naive.send(batch[-1])
+        assert engine.send_together(*batch) == expected
+        assert seen(engine) == seen(naive)
+    engine.check_invariants()
 
 
 def test_the_same_commands_give_the_same_state_in_another_engine() -> None:

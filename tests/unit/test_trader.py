@@ -138,6 +138,7 @@ def test_what_is_no_order_or_finds_no_venue_is_exit_code_2_and_one_line() -> Non
             ["buy", "AAPL"],
             "venue: expected: buy|sell|short SYMBOL QUANTITY PRICE [ioc], such as: buy AAPL 100 189.50\n",
         ),
+        (["cancel", "1"], "venue: cancel is typed at the prompt: start `venue trade` without arguments\n"),
         (["buy", "AAPL", "-5", "1"], "venue: quantity is a whole number of up to nine digits, not '-5'\n"),
         (["buy", "AAPL", "100", "-.5", "--ioc"], "venue: a price is above 0 and at most 199999.99, not -.5\n"),
         (["buy", "AAPL", "100", "1", "--iok"], "venue: no such option: --iok; try venue trade --help\n"),

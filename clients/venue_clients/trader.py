@@ -48,7 +48,7 @@ def parse_order(parts: Sequence[str], *, ioc: bool = False) -> Order:
     """`buy AAPL 100 189.50`, with `market` for a price and `ioc` at the end. Raises InputError or PriceError."""
     if len(parts) == 5 and parts[4].lower() == "ioc":
         parts, ioc = parts[:4], True
-    if parts and parts[0].lower() in ("cancel", "replace", "orders"):
+    if parts and parts[0].lower() in ("cancel", "replace", "orders", "position"):
         raise InputError(f"{parts[0]} is typed at the prompt: start `venue trade` without arguments")
     if len(parts) != 4 or parts[0].lower() not in SIDES:
         raise InputError(f"expected: {'|'.join(SIDES)} SYMBOL QUANTITY PRICE [ioc], such as: buy AAPL 100 189.50")

@@ -35,7 +35,7 @@ import uvloop
 from venue import config as configuration
 from venue.compiling import compile_kernels
 from venue.config import Config, ConfigError
-from venue.engine import books, events, loop, records, ring, sharding, system
+from venue.engine import books, events, loop, pages, records, ring, sharding, system
 from venue.engine.link import Link
 from venue.engine.live_records import Live
 from venue.feed import Feed
@@ -313,7 +313,7 @@ def make_matcher(config: Config, number: int, link: Link, sections: Shard, live:
         counters=sections.matcher,
         live=live,
     )
-    books.touch(state)
+    pages.touch_first(state)
     outbox = events.create_outbox(link.events, link.event_wake)
     if engine.shards > 1:
         sharding.number_apart(state, outbox, number)

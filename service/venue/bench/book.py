@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from venue.bench import book_flow
-from venue.bench.pages import touch_pages
 from venue.bench.report import Report, Rows, steps
 from venue.engine import books, events, feed_codec, loop, ring
 from venue.engine.cells import ROW
@@ -26,6 +25,7 @@ from venue.engine.counters import FEED, HISTOGRAMS
 from venue.engine.feed_codec import DONE, NEEDS_INSTRUMENT, POSITION, PROGRESS_WORDS, Decoder
 from venue.engine.kernel import kernel
 from venue.engine.loop import BATCH, Matcher
+from venue.engine.pages import touch_all
 from venue.engine.records import ACCOUNT, COMMAND, CONSUME, EVENT, Array, aligned
 from venue.instruments import MAX_INSTRUMENTS, Instruments
 from venue.wire import itch
@@ -188,7 +188,7 @@ def whole(name: str, data: Array, end: int, symbols: int, live: int, repeats: in
     for _ in range(repeats):
         bench = Bench(live, symbols)
         bench.know(symbols)
-        touch_pages(bench.books)
+        touch_all(bench.books)
         seconds.append(bench.run(data, 0, end))
         bench.check()
     return figure(name, bench.messages, symbols, bench.live_orders, seconds)
@@ -205,7 +205,7 @@ def grown(name: str, messages: int, symbols: int, live: int, repeats: int) -> Fi
     for _ in range(repeats):
         bench = Bench(len(flow.live), symbols)
         bench.know(symbols)
-        touch_pages(bench.books)
+        touch_all(bench.books)
         bench.run(data, 0, middle)
         seconds.append(bench.run(data, middle, end))
         bench.check()
@@ -226,7 +226,7 @@ def from_file(path: Path, data: Array, repeats: int) -> Figure:
     seconds = []
     for _ in range(repeats):
         bench = Bench(FILE_ORDERS, MAX_INSTRUMENTS)
-        touch_pages(bench.books)
+        touch_all(bench.books)
         seconds.append(bench.run(data, 0, len(data)))
         bench.check()
     if bench.messages == 0:

@@ -15,7 +15,6 @@ import numpy as np
 
 from venue.bench import maker
 from venue.bench.maker import Exchange
-from venue.bench.pages import touch_pages
 from venue.engine import books, events, feed_codec, loop, ring, symbols
 from venue.engine.atomics import load_be16
 from venue.engine.cells import ROW
@@ -23,6 +22,7 @@ from venue.engine.counters import FEED, HISTOGRAMS
 from venue.engine.feed_codec import Decoder
 from venue.engine.kernel import kernel
 from venue.engine.loop import Matcher
+from venue.engine.pages import touch_all
 from venue.engine.records import ACCOUNT, BUY, CONSUME, EVENT, SELL, Array, aligned
 from venue.engine.ring import Ring
 from venue.engine.symbols import IGNORED, NONE
@@ -134,14 +134,14 @@ def market(workload: Workload, instruments: Iterable[int], commands: Ring) -> Ma
     )
     out = events.create_outbox(ring.create(64, EVENT))
     m = loop.create(b, out, commands, np.zeros((HISTOGRAMS, ROW), np.int64), loop.SPIN, -1)
-    touch_pages(b)
+    touch_all(b)
     return Market(decoder, m)
 
 
 def exchange() -> Exchange:
     """Makers without orders."""
     made = maker.create(INSTRUMENTS)
-    touch_pages(made.books)
+    touch_all(made.books)
     return made
 
 

@@ -20,7 +20,7 @@ from venue.engine.atomics import LANES, above, move, outlined, store_release_fir
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
 from venue.engine.live_records import Live
-from venue.engine.records import BUY, FILL, HUGE_PAGE, LEVEL, ORDER, POSITION, RECORDED, SMALL_PAGE, Array, aligned
+from venue.engine.records import BUY, FILL, LEVEL, ORDER, POSITION, RECORDED, Array, aligned
 
 # words of Books.state
 PRIORITY: Final = 0  # the next order's place in time
@@ -112,19 +112,6 @@ def create(
     made.counters["order_capacity"] = orders
     made.counters["level_capacity"] = levels
     return made
-
-
-def touch(b: Books) -> None:
-    """Write once to the pages that the first orders need: wherever an order may be found by a key, and the first huge
-    page of all else. The system zeroes a page when it is first written to, and the first order would wait for several:
-    it took 2 to 39 ms to match, and now takes 0.1 to 0.9.
-    """
-    for array in b:
-        if array.flags.writeable:
-            array.view(np.uint8)[:HUGE_PAGE:SMALL_PAGE] |= 0
-    for array in (b.references, b.near, b.positions):
-        array.view(np.uint8)[::SMALL_PAGE] |= 0
-    b.user_refs.reshape(len(b.accounts), -1)[:, 0] |= 0
 
 
 # --- ladders ------------------------------------------------------------------------------------------------------

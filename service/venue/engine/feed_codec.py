@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from venue.engine import records, ring, symbols, system
-from venue.engine.atomics import load_be16, load_be64, prefetch
+from venue.engine.atomics import load_be16, load_be64, prefetch_to_read
 from venue.engine.kernel import kernel, verb
 from venue.engine.records import NO_INSTRUMENT, Array
 from venue.engine.ring import Ring
@@ -288,7 +288,7 @@ def decode_blocks(decoder: Decoder, data: Array, start: int, end: int, ingress_n
     while position < end:
         at = position + 2
         size = load_be16(data, position) if at <= end else end
-        prefetch(data, position + INPUT_AHEAD)
+        prefetch_to_read(data, position + INPUT_AHEAD)
         if at + size > end:
             code = CUT_SHORT
             break

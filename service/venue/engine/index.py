@@ -72,10 +72,10 @@ def search(table: Array, orders: Array, reference: int) -> int:
     """The place of a reference, wherever it stands; 0 if it is unknown."""
     outlined()
     line = home(table, reference)
+    tag = tag_of(reference)
     for _ in range(FARTHEST):
-        for place in range(line + 1, line + LINE):
-            slot = slot_at(table, place)
-            if slot != 0 and orders[slot]["reference"] == reference:
+        for place in range(line + 1, line + LINE):  # an order is looked at only if its entry has the tag
+            if table[place] >> TAG == tag and orders[slot_at(table, place)]["reference"] == reference:
                 return place
         if table[line] == 0:
             return 0

@@ -194,7 +194,10 @@ def serve(config: Config) -> int:
 
 
 def stop_early(number: int, frame: object) -> None:
-    """A stop while kernels compile is as clean as a later one."""
+    """A stop while kernels compile is as clean as a later one. One is enough: a second one, such as that of a parent
+    after Ctrl-C, would end the clearing up that the first one began."""
+    for each in STOPS:
+        signal.signal(each, lambda *_: None)
     raise SystemExit(0)
 
 

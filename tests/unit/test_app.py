@@ -277,3 +277,25 @@ def test_capacities_beyond_the_memory_are_one_line(
         with pytest.raises(ConfigError) as caught:
             app.assemble(huge, page)
     assert str(caught.value).startswith(f"engine: not enough memory for {many} orders, {many} levels, ")
+
+
+def test_a_second_stop_does_not_end_what_the_first_one_clears_up() -> None:
+    cleared: list[str] = []
+
+    def stopped_twice() -> None:
+        with contextlib.ExitStack() as closing:
+            closing.callback(cleared.append, "page")
+            closing.callback(signal.raise_signal, signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+
+    before = [signal.getsignal(number) for number in app.STOPS]
+    try:
+        with app.stops_held_back():
+            pass
+        with pytest.raises(SystemExit):
+            stopped_twice()
+        assert cleared == ["page"]
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in zip(app.STOPS, before, strict=True):
+            signal.signal(number, handler)

@@ -37,7 +37,7 @@ class BooksView:
         self.instruments = len(engine_books.books)
 
     def _levels(self, instrument: int, side: int) -> Iterator[int]:
-        """The levels of one side, best first."""
+        """The levels of one side, best first, empty ones too."""
         row = self.books.sides[2 * instrument + side]
         start, count = int(row["block"]), int(row["count"])
         for word in self.books.ladders[start : start + count][::-1].tolist():
@@ -65,6 +65,7 @@ class BooksView:
                     ],
                 )
                 for level in self._levels(instrument, which)
+                if self.books.levels["count"].item(level) > 0
             ]
 
         return side(BUY), side(SELL)
@@ -145,6 +146,7 @@ class BooksView:
             self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
         )
         assert self.books.state[books.LEVEL_POOL + pool.IN_USE] == levels, "levels leak"
+        assert self.books.state[books.EMPTY_LEVELS] == self.books.sides["empty"].sum()
         recorded = self._recorded()
         own = [self._own(account) for account in range(len(self.books.accounts))]
         held = len(recorded) + sum(len(orders) for orders in own)
@@ -173,9 +175,9 @@ class BooksView:
             queue = list(self._queue(level))
             at_level = orders[queue]
             entry = self.books.levels[level]
-            assert len(queue) == entry["count"] > 0, "a level without orders"
-            assert queue[-1] == entry["tail"]
-            assert [0, *queue[:-1]] == at_level["previous"].tolist()
+            assert len(queue) == entry["count"]
+            assert (queue or [0])[-1] == entry["tail"]
+            assert [0, *queue][: len(queue)] == at_level["previous"].tolist()
             assert entry["shares"] == at_level["open"].sum()
             assert (at_level["open"] > 0).all()
             assert (at_level["level"] == level).all()
@@ -187,8 +189,11 @@ class BooksView:
             assert entry["own"] == own
             own_of_side += own
         assert row["own"] == own_of_side
+        empty = int((self.books.levels["count"][levels] == 0).sum())
+        assert row["empty"] == empty <= books.MOST_EMPTY * (len(levels) - empty) + books.SMALLEST_EMPTY
         if levels:
             assert row["best"] == (prices[0] if side == BUY else -prices[0])
+            assert self.books.levels["count"][levels[0]] > 0, "the best level is empty"
         assert row["count"] <= row["capacity"]
         return len(levels)
 

@@ -14,7 +14,7 @@ from exchange import Exchange
 from ledger import Ledger, check_tape
 from random_flow import ACCOUNTS, INSTRUMENTS, ODD_REFERENCES, REFERENCES, any_command, resolve, setting
 from reference import Reference
-from venue.engine import loop
+from venue.engine import look_ahead
 from venue.engine import records as r
 from venue.engine.kernel import JIT
 
@@ -97,7 +97,7 @@ def test_a_long_day_is_told_the_same_way(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look-ahead says where things stand before a batch, which its first commands may change for the others."""
-    monkeypatch.setattr(loop, "MANY_ORDERS", 0)
+    monkeypatch.setattr(look_ahead, "MANY", 0)
     pick = random.Random(seed).choice
     made = setting(pick) | {"mode": r.CONSUME}
     naive, engine = Reference(**made), Engine(**made, most_together=16)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from venue.bench import book, book_flow
 from venue.bench.commands import app
-from venue.engine.look_ahead import MANY_ORDERS
+from venue.engine.look_ahead import MANY
 from venue.engine.records import Array
 from venue.wire import itch
 from venue_clients.generate import DayPlan, generate
@@ -47,7 +47,7 @@ def test_the_flow_is_valid_itch_with_the_mix_of_a_real_day() -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize(("symbols", "live"), [(20, 2_000), (200, 2 * MANY_ORDERS)])
+@pytest.mark.parametrize(("symbols", "live"), [(20, 2_000), (200, 2 * MANY)])
 def test_the_books_of_the_flow_are_those_that_it_was_made_with(symbols: int, live: int) -> None:
     """With few live orders, and with so many that the loop looks ahead."""
     flow = book_flow.create(symbols, live, seed=1)
@@ -65,13 +65,14 @@ def test_the_books_of_the_flow_are_those_that_it_was_made_with(symbols: int, liv
 
 
 def levels_of(b: book.books.Books) -> list[tuple[int, int, int, int]]:
-    """Side, price, shares and orders of every level of every book, from the worst price on."""
+    """Side, price, shares and orders of every level with orders of every book, from the worst price on."""
     found = []
     for side, row in enumerate(b.sides):
         block, count = int(row["block"]), int(row["count"])
         for word in b.ladders[block : block + count].tolist():
             level = b.levels[word & 0xFFFFFFFF]
-            found.append((side, int(level["price"]), int(level["shares"]), int(level["count"])))
+            if int(level["count"]) > 0:
+                found.append((side, int(level["price"]), int(level["shares"]), int(level["count"])))
     return found
 
 

@@ -1,9 +1,12 @@
 """Room that only the compiled engine can run out of: each time a typed answer and a counter, never a crash."""
 
-from commands import IOC, add, cancel, delete, enter, replace
+import random
+
+from commands import IOC, add, cancel, delete, enter, feed_reset, replace
 from engine_under_test import BooksView, Engine
 from exchange import sent
-from venue.engine import index
+from reference import Reference
+from venue.engine import books, index
 from venue.engine import records as r
 from venue.engine.kernel import kernel
 
@@ -27,6 +30,98 @@ def test_no_room_for_another_price() -> None:
     sent(engine, delete(1))  # its level is free again
     assert sent(engine, enter(5, "B", 5, 102)) == ["0 accepted 5: B 5 @ 102"]
     engine.check_invariants()
+
+
+def test_a_price_is_kept_when_its_last_order_goes() -> None:
+    """But for the best price. Nobody sees that, and the next order there finds it."""
+    engine = Engine(r.CONSUME)
+    sent(engine, add(1, "B", 5, 100), add(2, "B", 5, 99), add(3, "B", 5, 98), delete(2))
+    assert (engine.book()[0], kept(engine)) == ([(100, [(1, 5, False)]), (98, [(3, 5, False)])], 3)
+    sent(engine, add(4, "B", 5, 99), delete(4), delete(1))
+    assert (engine.book()[0], kept(engine)) == ([(98, [(3, 5, False)])], 1)
+    engine.check_invariants()
+
+
+def kept(engine: Engine) -> int:
+    """How many prices stand in the ladder of the bids."""
+    return int(engine.books.sides[0]["count"])
+
+
+def test_prices_without_orders_do_not_pile_up() -> None:
+    """A side that had orders at many prices and has few is not walked through all of them for ever."""
+    engine = Engine(r.CONSUME, orders=300)
+    for n in range(300):
+        engine.send(add(n + 1, "B", 5, 100 + n))
+    for n in range(299):  # the best stays
+        engine.send(delete(n + 1))
+        engine.check_invariants()
+    assert engine.book()[0] == [(399, [(300, 5, False)])]
+    assert kept(engine) <= 1 + books.MOST_EMPTY + books.SMALLEST_EMPTY
+
+
+def test_prices_that_go_while_an_order_trades() -> None:
+    """It meets two own orders below a recorded one that stays, and the price of the first is one too many to keep."""
+    engine = Engine(r.PASSIVE, orders=300, accounts=({}, {}))
+    sent(engine, add(1, "B", 5, 201), enter(1, "B", 5, 200), enter(2, "B", 5, 100), add(2, "B", 5, 99))
+    most = 3 * books.MOST_EMPTY + books.SMALLEST_EMPTY
+    for n in range(3, 3 + most):
+        engine.send(add(n, "B", 5, 98 + n))
+    for n in range(3, 3 + most):
+        engine.send(delete(n))
+    assert kept(engine) == 4 + most
+    assert [line for line in sent(engine, enter(1, "S", 50, 99, account=1, tif=IOC)) if line[0] == "1"] == [
+        "1 accepted 1: S 50 @ 99",
+        "1 executed 1: 5 @ 201 R, 45 left",
+        "1 executed 1: 5 @ 200 R, 40 left",
+        "1 executed 1: 5 @ 100 R, 35 left",
+        "1 executed 1: 5 @ 99 R, 30 left",
+        "1 canceled 1: 30 I",
+    ]
+    assert kept(engine) == 3
+    engine.check_invariants()
+
+
+def test_no_price_is_kept_where_levels_are_scarce() -> None:
+    """Empty ones go while more than three quarters of all are in use."""
+    engine = Engine(r.CONSUME, levels=40, orders=40)
+    for n in range(40):
+        engine.send(add(n + 1, "B", 5, 100 + n))
+    for n in range(39):  # the best stays
+        engine.send(delete(n + 1))
+    assert kept(engine) == 30
+    engine.check_invariants()
+
+
+def test_a_new_feed_session_begins_without_any_price() -> None:
+    engine = Engine(r.CONSUME)
+    sent(engine, add(1, "B", 5, 100), add(2, "B", 5, 99), enter(1, "B", 5, 101), feed_reset())
+    assert (engine.book()[0], kept(engine)) == ([(101, [(r.FIRST_OWN_REFERENCE, 5, True)])], 1)
+    engine.check_invariants()
+
+
+def test_every_level_can_be_used_whatever_was_before() -> None:
+    """With orders at as many prices as there is room for, coming and going at random, none is ever refused."""
+    room = 24
+    pick = random.Random(1)
+    naive, engine = Reference(r.CONSUME), Engine(r.CONSUME, levels=room, orders=room)
+    live: dict[int, tuple[str, int]] = {}
+    for reference in range(1, 2_000):
+        if len(live) == room or (live and pick.random() < 0.45):
+            gone = pick.choice(sorted(live))
+            del live[gone]
+            command = delete(gone)
+        else:
+            taken = set(live.values())
+            live[reference] = pick.choice(
+                [at for price in range(100, 140) for at in (("B", price), ("S", price + 60)) if at not in taken]
+            )
+            side, price = live[reference]
+            command = add(reference, side, 5, price)
+        naive.send(command)
+        engine.send(command)
+        assert engine.book() == naive.book()
+        engine.check_invariants()
+    assert engine.counters() == {}
 
 
 @kernel

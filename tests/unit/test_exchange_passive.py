@@ -46,8 +46,12 @@ def test_passive_market_orders_are_stopped_by_a_collar_only_if_there_is_more_bey
     exchange = fresh(r.PASSIVE, accounts=({"collar_bp": 100},))
     sent(exchange, add(1, "S", 30, 10_000))
     assert sent(exchange, enter(1, "B", 50, MARKET))[-1] == "0 canceled 1: 20 I"
-    sent(exchange, add(2, "S", 30, 20_000))
+    sent(exchange, add(2, "S", 30, 20_000), add(3, "S", 30, 30_000))
     assert sent(exchange, enter(2, "B", 50, MARKET))[-1] == "0 canceled 2: 20 K"
+    sent(exchange, delete(3))
+    assert sent(exchange, enter(3, "B", 50, MARKET))[-1] == "0 canceled 3: 20 K"
+    sent(exchange, delete(2))
+    assert sent(exchange, enter(4, "B", 50, MARKET))[-1] == "0 canceled 4: 20 I"  # what was beyond it has gone
 
 
 def test_passive_fills_take_nothing_from_the_recorded_aggressor(passive: Exchange) -> None:

@@ -196,4 +196,5 @@ def ladder(b: books.Books, instrument: int, side: int) -> list[tuple[int, int, i
     row = b.sides[2 * instrument + side]
     words = b.ladders[row["block"] : row["block"] + row["count"]]
     levels = b.levels[words & 0xFFFFFFFF]
+    levels = levels[levels["count"] > 0]
     return list(zip(*(levels[name].tolist() for name in ("price", "count", "shares")), strict=True))

@@ -5,6 +5,9 @@ Each side of a book is a ladder: an ascending array of words ``key << 32 | level
 a queue of its orders, oldest first. The orders in a queue are those with open shares; a recorded order whose shares
 own orders have taken is still known by its reference, but stands in no queue.
 
+A level that its last order has left stays in its ladder, empty, since the next order at its price is seldom far:
+whoever walks a ladder meets such levels. The best level of a side is never empty.
+
 Only the matching thread touches these arrays while it runs.
 """
 
@@ -28,6 +31,7 @@ REFERENCES: Final = 1  # own orders accepted so far
 MATCHES: Final = 2  # trades so far
 MODE: Final = 3
 HISTORY_LOST: Final = 4  # 1: messages of this feed session were lost, or it was joined late
+EMPTY_LEVELS: Final = 5  # levels without orders that stand in ladders
 ORDER_POOL: Final = 8
 LEVEL_POOL: Final = 16
 SHOWN_POOL: Final = 20
@@ -41,6 +45,12 @@ NEAR: Final = 128
 A message of 2,000 books with 340,000 live orders takes 62 ns instead of 71, one of 8 books with 10,000 33 instead of
 40: the ladder is not read, unless a level comes or goes.
 """
+MOST_EMPTY: Final = 8
+"""Empty levels that a ladder keeps for each level with orders, besides ``SMALLEST_EMPTY``: a walk never takes long."""
+SMALLEST_EMPTY: Final = 64
+SCARCE_QUARTERS: Final = 3
+"""Quarters of all levels in use from which on none is kept empty: so all are in use again only after many orders, and
+empty ones are seldom looked for everywhere."""
 SPARE_LEVELS: Final = 4
 """How far below the place of a ladder without gaps the look at it begins, so that the place is not at its very edge."""
 
@@ -49,7 +59,7 @@ class Books(NamedTuple):
     """Everything that matching reads and writes."""
 
     orders: Array  # [order_capacity + 1] ORDER
-    levels: Array  # [level_capacity + 1] LEVEL
+    levels: Array  # [level_capacity + 1] LEVEL; no side has level 0
     near: Array  # [instruments * NEAR] int32: the level that was last used at a price
     sides: Array  # [2 * instruments] SIDE, seen from outside
     books: Array  # [instruments] BOOK, seen from outside
@@ -109,6 +119,7 @@ def create(
         tape=live.tape,
         shown=live.shown,
     )
+    made.levels[0]["row"] = -1
     made.counters["order_capacity"] = orders
     made.counters["level_capacity"] = levels
     return made
@@ -202,16 +213,12 @@ def grow_ladder(b: Books, row: Array) -> bool:
 
 @verb
 def add_level(b: Books, number: int, position: int, key: int, price: int) -> int:
-    """Put a new level into the ladder of a side at ``position``. 0 if there is no room for it."""
+    """Put a new, empty level into the ladder of a side at ``position``; there is room for it."""
     row = b.sides[number]
-    count = int(row["count"])
-    if count == int(row["capacity"]) and not grow_ladder(b, row):
-        return 0
     level = pool.allocate(b.levels, b.state, LEVEL_POOL, 1)
-    if level == 0:
-        return 0
     words = b.ladders
     block = int(row["block"])
+    count = int(row["count"])
     move(words, block + position + 1, block + position, count - position)
     words[block + position] = (key << 32) | level
     row["count"] = count + 1
@@ -224,6 +231,7 @@ def add_level(b: Books, number: int, position: int, key: int, price: int) -> int
     new["count"] = 0
     new["own"] = 0
     new["row"] = number
+    count_empty(b, row, 1)
     return level
 
 
@@ -247,6 +255,10 @@ def seek_level(b: Books, number: int, side: int, price: int) -> int:
         if word >> 32 == key:
             level = word & 0xFFFFFFFF
     if level == 0:
+        if int(row["count"]) == int(row["capacity"]) or all_levels_in_use(b):
+            if not make_room(b, row):
+                return 0
+            position = ladder_position(b, row, key)
         level = add_level(b, number, position, key, price)
     b.near[near_place(number >> 1, price)] = level
     return level
@@ -257,22 +269,103 @@ def level_at(b: Books, number: int, side: int, price: int) -> int:
     """The level of a side at ``price``, a new one if there is none. 0 if there is no room for it."""
     level = int(b.near[near_place(number >> 1, price)])
     near = b.levels[level]
-    if int(near["price"]) == price and int(near["row"]) == number and int(near["count"]) > 0:
+    if int(near["price"]) == price and int(near["row"]) == number:
         return level
     return seek_level(b, number, side, price)
 
 
+# --- empty levels -------------------------------------------------------------------------------------------------
+
+
 @verb
-def drop_level(b: Books, row: Array, position: int) -> None:
-    """Take the level at ``position`` of the ladder out; its queue is empty."""
+def all_levels_in_use(b: Books) -> bool:
+    """Whether none is left in the pool; some of them may be empty."""
+    return int(b.state[LEVEL_POOL + pool.IN_USE]) == len(b.levels) - 1
+
+
+@verb
+def count_empty(b: Books, row: Array, change: int) -> None:
+    """Note that a side has more or fewer empty levels."""
+    row["empty"] += change
+    b.state[EMPTY_LEVELS] += change
+
+
+@verb
+def free_level(b: Books, row: Array, level: int) -> None:
+    """Give back an empty level that stands in no ladder any more. By its price ``level_at`` sees that it has gone."""
+    b.levels[level]["price"] = -1
+    pool.deallocate(b.levels, b.state, LEVEL_POOL, level, 1)
+    count_empty(b, row, -1)
+
+
+@part
+def drop_level(b: Books, row: Array, key: int) -> None:
+    """Take the empty level at ``key`` out of its ladder, and those that would be the best now and are empty, too."""
+    outlined()
     words = b.ladders
     block = int(row["block"])
-    pool.deallocate(b.levels, b.state, LEVEL_POOL, int(words[block + position] & 0xFFFFFFFF), 1)
     count = int(row["count"]) - 1
+    position = count if key == int(row["best"]) else ladder_position(b, row, key) - 1
+    free_level(b, row, int(words[block + position] & 0xFFFFFFFF))
     move(words, block + position, block + position + 1, count - position)
+    while count > 0 and int(b.levels[int(words[block + count - 1] & 0xFFFFFFFF)]["count"]) == 0:
+        count -= 1
+        free_level(b, row, int(words[block + count] & 0xFFFFFFFF))
     row["count"] = count
     if count > 0:
         row["best"] = words[block + count - 1] >> 32
+
+
+@part
+def pack_ladder(b: Books, row: Array) -> None:
+    """Take all empty levels out of a ladder."""
+    outlined()
+    words = b.ladders
+    block = int(row["block"])
+    kept = 0
+    for position in range(int(row["count"])):
+        word = int(words[block + position])
+        if int(b.levels[word & 0xFFFFFFFF]["count"]) > 0:
+            words[block + kept] = word
+            kept += 1
+        else:
+            free_level(b, row, word & 0xFFFFFFFF)
+    row["count"] = kept
+
+
+@verb
+def note_empty(b: Books, row: Array, key: int) -> None:
+    """The last order has left the level at ``key``. It stays where it is, unless it was the best, or levels are scarce,
+    or there are too many empty ones. Positions in the ladder may change.
+
+    A message of 2,000 books with 340,000 live orders takes XX ns instead of YY, since ladders hardly change.
+    """
+    count_empty(b, row, 1)
+    empty = int(row["empty"])
+    if key == int(row["best"]) or 4 * int(b.state[LEVEL_POOL + pool.IN_USE]) > SCARCE_QUARTERS * len(b.levels):
+        drop_level(b, row, key)
+    elif empty > MOST_EMPTY * (int(row["count"]) - empty) + SMALLEST_EMPTY:
+        pack_ladder(b, row)
+
+
+@part
+def drop_empty_levels(b: Books) -> None:
+    """Take the empty levels out of all ladders."""
+    outlined()
+    for number in range(len(b.sides)):
+        if int(b.sides[number]["empty"]) > 0:
+            pack_ladder(b, b.sides[number])
+
+
+@part
+def make_room(b: Books, row: Array) -> bool:
+    """Have a level to give and a free place in a side's ladder. False if there is no room."""
+    outlined()
+    if all_levels_in_use(b) and b.state[EMPTY_LEVELS] > 0:
+        drop_empty_levels(b)
+    if int(row["count"]) == int(row["capacity"]) and not grow_ladder(b, row):
+        pack_ladder(b, row)
+    return not all_levels_in_use(b) and int(row["count"]) < int(row["capacity"])
 
 
 @verb
@@ -342,6 +435,7 @@ def join(b: Books, slot: int) -> bool:
     b.orders[tail]["next"] = slot
     queue["head"] = slot if tail == 0 else int(queue["head"])
     queue["tail"] = slot
+    count_empty(b, b.sides[number], -int(tail == 0))
     queue["count"] += 1
     queue["shares"] += order["open"]
     if int(order["account"]) != RECORDED:
@@ -373,25 +467,13 @@ def unlink(b: Books, slot: int) -> int:
     return int(queue["count"])
 
 
-@part
-def drop_level_of(b: Books, slot: int) -> None:
-    """Take the level out that an order has left empty. What was remembered at its price is forgotten, so that the
-    look-ahead asks for the ladder when an order comes there; after a trade it is not, and ``level_at`` checks.
-    """
-    outlined()
-    order = b.orders[slot]
-    side = int(order["side"])
-    row = b.sides[2 * int(order["instrument"]) + side]
-    price = int(order["price"])
-    drop_level(b, row, ladder_position(b, row, ladder_key(side, price)) - 1)
-    b.near[near_place(int(order["instrument"]), price)] = 0
-
-
 @verb
 def leave(b: Books, slot: int) -> None:
-    """Take an order out of its queue; a level that it leaves empty goes too. Its open shares stay in its record."""
+    """Take an order out of its queue. Its open shares stay in its record."""
     if unlink(b, slot) == 0:
-        drop_level_of(b, slot)
+        order = b.orders[slot]
+        side = int(order["side"])
+        note_empty(b, b.sides[2 * int(order["instrument"]) + side], ladder_key(side, int(order["price"])))
 
 
 @verb

@@ -6,7 +6,7 @@ before the next one is, so that the waits overlap. Nothing but ``hints`` is chan
 its command is applied, since those before it change the books.
 
 A message of 2,000 books with 340,000 live orders takes 62 ns instead of 115; one of 8 books with 10,000, which need
-none of it, would take 7 ns more, hence ``MANY_ORDERS``. Steps for one command at a time, 48, 32 and 16 commands before
+none of it, would take 7 ns more, hence ``MANY``. Steps for one command at a time, 48, 32 and 16 commands before
 it is applied, were slower (68 instead of 59 ns), batches of 32 and 128 as well (65 and 64 instead of 60). Each figure
 is the least CPU time of nine alternating runs on an otherwise stopped machine, as in ``books.py``, ``index.py``,
 ``feed_codec.py`` and ``records.py``.
@@ -19,17 +19,17 @@ from typing import Final
 import numpy as np
 
 from venue.engine import index, ring
-from venue.engine.atomics import LANES, outlined, prefetch
-from venue.engine.books import Books, ladder_key, ladder_window, near_place
+from venue.engine.allocators import pool
+from venue.engine.atomics import outlined, prefetch
+from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books, near_place
 from venue.engine.kernel import part, verb
 from venue.engine.records import Array
 from venue.engine.ring import Ring
-from venue.engine.risk import side_of
 
-WORTH_IT: Final = 4
+FEWEST: Final = 4
 """Commands from which a batch is looked through."""
-MANY_ORDERS: Final = 20_000
-"""Live orders from which it pays: fewer fit into the core's own cache."""
+MANY: Final = 20_000
+"""Orders and levels from which it pays: fewer fit into the core's own cache."""
 
 HINT = np.dtype(
     [
@@ -42,26 +42,17 @@ HINT = np.dtype(
 
 
 @verb
-def number_of(b: Books, command: Array) -> int:
-    """The side that an Add is for, as a row of ``Books.sides``; of any other command some row."""
-    return 2 * min(int(command["instrument"]), len(b.books) - 1) + side_of(int(command["side"]))
-
-
-@verb
 def near_of(b: Books, command: Array) -> int:
     """Where the level that an Add or a Replace joins is remembered; without a price always the same place, which is
     in the cache."""
     price = int(command["price"])
-    return near_place(number_of(b, command) >> 1, price) & -int(price != 0)
+    return near_place(min(int(command["instrument"]), len(b.books) - 1), price) & -int(price != 0)
 
 
 @verb
-def ask_for_ladder(b: Books, number: int, price: int) -> None:
-    """A level will be put in or taken out."""
-    row = b.sides[number]
-    window = int(row["block"]) + ladder_window(row, ladder_key(number & 1, price))
-    prefetch(b.ladders, window)
-    prefetch(b.ladders, window + LANES - 1)
+def worth_it(b: Books, ready: int) -> bool:
+    """Whether to look through a batch of ``ready`` commands."""
+    return ready >= FEWEST and int(b.state[ORDER_POOL + pool.IN_USE] + b.state[LEVEL_POOL + pool.IN_USE]) >= MANY
 
 
 @part
@@ -76,6 +67,8 @@ def look_ahead(b: Books, commands: Ring, hints: Array, ready: int) -> None:
         hints[ahead]["near"] = near
         prefetch(b.references, index.home(b.references, int(command["word0"])))
         prefetch(b.near, near)
+        if int(command["word1"]) != 0:  # the reference of a replace
+            prefetch(b.references, index.home(b.references, int(command["word1"])))
     for ahead in range(ready):
         command = commands.records[(first + ahead) & wrap]
         hint = hints[ahead]
@@ -87,15 +80,10 @@ def look_ahead(b: Books, commands: Ring, hints: Array, ready: int) -> None:
         hint["level"] = level
         prefetch(b.orders, slot)
         prefetch(b.levels, level)
-        if level == 0 and int(command["price"]) != 0:
-            ask_for_ladder(b, number_of(b, command), int(command["price"]))
     for ahead in range(ready):
         hint = hints[ahead]
         order = b.orders[int(hint["slot"])]
-        before, after = int(order["previous"]), int(order["next"])
         prefetch(b.levels, int(order["level"]))
-        prefetch(b.orders, before)
-        prefetch(b.orders, after)
+        prefetch(b.orders, int(order["previous"]))
+        prefetch(b.orders, int(order["next"]))
         prefetch(b.orders, int(b.levels[int(hint["level"])]["tail"]))
-        if before == after and int(hint["slot"]) != 0:  # alone in its queue, or gone
-            ask_for_ladder(b, 2 * int(order["instrument"]) + int(order["side"]), int(order["price"]))

@@ -13,13 +13,13 @@ import numpy as np
 from venue.engine import orders, recorded, ring, showing, system
 from venue.engine.allocators import pool
 from venue.engine.atomics import cpu_relax, load_acquire
-from venue.engine.books import LEVEL_POOL, ORDER_POOL, Books
+from venue.engine.books import EMPTY_LEVELS, LEVEL_POOL, ORDER_POOL, Books
 from venue.engine.counters import FEED_DATAGRAM_TO_BOOK, MATCH, RING_WAIT
 from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
 from venue.engine.live_records import Live, create_private
-from venue.engine.look_ahead import HINT, MANY_ORDERS, WORTH_IT, look_ahead
+from venue.engine.look_ahead import HINT, look_ahead, worth_it
 from venue.engine.records import (
     ADD,
     CANCEL,
@@ -163,7 +163,7 @@ def note_gauges(m: Matcher) -> None:
     standing = int(m.books.state[ORDER_POOL + pool.IN_USE])
     counters["live_orders"] = standing
     counters["orders_high_water"] = max(standing, int(counters["orders_high_water"]))
-    levels = int(m.books.state[LEVEL_POOL + pool.IN_USE])
+    levels = int(m.books.state[LEVEL_POOL + pool.IN_USE] - m.books.state[EMPTY_LEVELS])
     counters["live_levels"] = levels
     counters["levels_high_water"] = max(levels, int(counters["levels_high_water"]))
 
@@ -206,7 +206,7 @@ def run(m: Matcher, rounds: int) -> None:
             continue
         idle = 0
         note_gauges(m)
-        if ready >= WORTH_IT and int(m.books.state[ORDER_POOL + pool.IN_USE]) >= MANY_ORDERS:
+        if worth_it(m.books, ready):
             look_ahead(m.books, m.commands, m.hints, ready)
         feed_ingress_ns = 0
         for ahead in range(ready):

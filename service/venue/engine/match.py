@@ -12,8 +12,9 @@ from venue.engine.atomics import outlined
 from venue.engine.books import (
     MODE,
     Books,
-    drop_level,
     forget_own,
+    ladder_position,
+    note_empty,
     reduce,
     unlink,
 )
@@ -29,6 +30,7 @@ from venue.engine.records import (
     FILL_TRADE,
     PASSIVE,
     RECORDED,
+    Array,
 )
 
 NO_LIMIT: Final = 1 << 31
@@ -84,6 +86,17 @@ def take_from(b: Books, slot: int, quantity: int) -> int:
     return count
 
 
+@verb
+def next_worse(b: Books, row: Array, position: int, emptied: bool) -> int:
+    """Where in a ladder the level stands that is worse than the one at ``position``, from which all orders may have
+    gone."""
+    if not emptied:
+        return position - 1
+    key = b.ladders[int(row["block"]) + position] >> 32
+    note_empty(b, row, key)
+    return ladder_position(b, row, key - 1) - 1
+
+
 @part
 def take(
     b: Books, instrument: int, side: int, limit: int, quantity: int, account: int, self_match: int
@@ -129,9 +142,7 @@ def take(
                     forget_own(b, slot)
             lines += 1
             slot = behind
-        if count == 0:
-            drop_level(b, row, position)
-        position -= 1
+        position = next_worse(b, row, position, count == 0)
     return lines, quantity, False
 
 
@@ -173,7 +184,12 @@ def available_to(
 def reaches_further(b: Books, instrument: int, side: int, limit: int) -> bool:
     """Whether the other side has orders beyond the limit of an order of ``side``."""
     row = b.sides[2 * instrument + 1 - side]
-    return int(row["count"]) > 0 and (b.ladders[int(row["block"])] >> 32) < worst_key(side, limit)
+    words = b.ladders
+    position = int(row["block"])
+    end = position + int(row["count"])
+    while position < end and int(b.levels[int(words[position] & 0xFFFFFFFF)]["count"]) == 0:
+        position += 1
+    return position < end and (words[position] >> 32) < worst_key(side, limit)
 
 
 @part
@@ -211,7 +227,5 @@ def take_own(b: Books, instrument: int, side: int, bound: int, before: int, quan
                 if int(order["open"]) == 0:
                     forget_own(b, slot)
             slot = behind
-        if count == 0:
-            drop_level(b, row, position)
-        position -= 1
+        position = next_worse(b, row, position, count == 0)
     return lines, quantity

@@ -16,6 +16,7 @@ from venue.engine.books import (
     HISTORY_LOST,
     MODE,
     Books,
+    drop_empty_levels,
     free_order,
     join,
     ladder_key,
@@ -329,6 +330,7 @@ def reset(b: Books) -> None:
     for place in range(len(b.references)):
         if index.slot_at(b.references, place) != 0:
             forget(b, place)
+    drop_empty_levels(b)
     b.state[HISTORY_LOST] = 0
     for instrument in range(len(b.books)):
         b.sides[2 * instrument]["recorded"] = 0

@@ -164,7 +164,7 @@ LEVEL = np.dtype(
         "itemsize": 32,
     }
 )
-"""One price of one side with its queue; two a cache line. A level without orders does not exist."""
+"""One price of one side with its queue; two a cache line."""
 
 SIDE = np.dtype(
     [
@@ -174,7 +174,7 @@ SIDE = np.dtype(
         ("own", "<i4"),  # own orders on this side
         ("best", "<i4"),  # its best price, negative for asks, if there are levels; for those who look from outside
         ("recorded", "<i4"),  # of the bids: 1 = the book has had a recorded order
-        ("_", "<i4"),
+        ("empty", "<i4"),  # levels without orders among them
     ]
 )
 """One side of one book; row ``2 * instrument + side``. Its ladder is sorted with the best price at the end."""

@@ -100,7 +100,7 @@ def copy_side(b: Books, s: Showing, place: int, instrument: int, side: int) -> i
         if int(queue["own"]) > 0:
             left -= int(queue["own"])
             own_shares = list_own(b, s, place, level, side)
-        if copied < DEPTH_LEVELS:
+        if copied < DEPTH_LEVELS and int(queue["count"]) > 0:
             shown = s.levels[first + copied]
             shown["price"] = queue["price"]
             shown["shares"] = queue["shares"]

@@ -30,15 +30,22 @@ FEWEST: Final = 4
 """Commands from which a batch is looked through."""
 MANY: Final = 20_000
 """Orders and levels from which it pays: fewer fit into the core's own cache."""
+NEIGHBOURS_AHEAD: Final = 8
+"""Commands between the third step and its command."""
 
 HINT = np.dtype(
     [
         ("place", "<u4"),  # where the index may have the command's order
         ("slot", "<i4"),  # that order; 0 = none
-        ("near", "<i4"),  # where the level that the command may join is remembered
-        ("level", "<i4"),  # that level; 0 = none
+        ("level", "<i4"),  # that which it may join; 0 = none
     ]
 )
+
+
+@verb
+def book_of(b: Books, command: Array) -> int:
+    """The command's instrument; without one that of some other."""
+    return min(int(command["instrument"]), len(b.books) - 1)
 
 
 @verb
@@ -46,7 +53,7 @@ def near_of(b: Books, command: Array) -> int:
     """Where the level that an Add or a Replace joins is remembered; without a price always the same place, which is
     in the cache."""
     price = int(command["price"])
-    return near_place(min(int(command["instrument"]), len(b.books) - 1), price) & -int(price != 0)
+    return near_place(book_of(b, command), price) & -int(price != 0)
 
 
 @verb
@@ -55,35 +62,57 @@ def worth_it(b: Books, ready: int) -> bool:
     return ready >= FEWEST and int(b.state[ORDER_POOL + pool.IN_USE] + b.state[LEVEL_POOL + pool.IN_USE]) >= MANY
 
 
+@verb
+def ask_for_places(b: Books, command: Array) -> None:
+    """The first step: where the command's order, its level and its book's touch are to be found."""
+    prefetch(b.references, index.home(b.references, int(command["word0"])))
+    prefetch(b.near, near_of(b, command))
+    prefetch(b.sides, 2 * book_of(b, command))
+    if int(command["word1"]) != 0:  # the reference of a replace
+        prefetch(b.references, index.home(b.references, int(command["word1"])))
+
+
+@verb
+def ask_for_order(b: Books, command: Array, hint: Array) -> None:
+    """The second step: the order that the command names, the level that it may join."""
+    place = index.guess(b.references, int(command["word0"]))
+    slot = index.slot_at(b.references, place)
+    level = int(b.near[near_of(b, command)])
+    hint["place"] = place
+    hint["slot"] = slot
+    hint["level"] = level
+    prefetch(b.orders, slot)
+    prefetch(b.levels, level)
+
+
+@verb
+def ask_for_neighbours(b: Books, hint: Array) -> None:
+    """The third step: the order's level, who stands before and behind it, and who is last where it may join."""
+    order = b.orders[int(hint["slot"])]
+    prefetch(b.levels, int(order["level"]))
+    prefetch(b.orders, int(order["previous"]))
+    prefetch(b.orders, int(order["next"]))
+    prefetch(b.orders, int(b.levels[int(hint["level"])]["tail"]))
+
+
 @part
-def look_ahead(b: Books, commands: Ring, hints: Array, ready: int) -> None:
-    """Ask for what the next ``ready`` commands will touch; ``hints`` [ready or more] HINT say what was found."""
+def look_ahead(b: Books, commands: Ring, hints: Array, asked: int, ready: int) -> None:
+    """Before a batch of ``ready`` commands is applied: the second step for all of them, and what of the other two is
+    not done while commands are applied. For ``asked`` of them the first step was. ``hints`` [ready or more] HINT."""
     outlined()
-    first = ring.read_position(commands, 0)
-    wrap = len(commands.records) - 1
+    for ahead in range(asked, ready):
+        ask_for_places(b, commands.records[ring.read_position(commands, ahead)])
     for ahead in range(ready):
-        command = commands.records[(first + ahead) & wrap]
-        near = near_of(b, command)
-        hints[ahead]["near"] = near
-        prefetch(b.references, index.home(b.references, int(command["word0"])))
-        prefetch(b.near, near)
-        if int(command["word1"]) != 0:  # the reference of a replace
-            prefetch(b.references, index.home(b.references, int(command["word1"])))
-    for ahead in range(ready):
-        command = commands.records[(first + ahead) & wrap]
-        hint = hints[ahead]
-        place = index.guess(b.references, int(command["word0"]))
-        slot = index.slot_at(b.references, place)
-        level = int(b.near[int(hint["near"])])
-        hint["place"] = place
-        hint["slot"] = slot
-        hint["level"] = level
-        prefetch(b.orders, slot)
-        prefetch(b.levels, level)
-    for ahead in range(ready):
-        hint = hints[ahead]
-        order = b.orders[int(hint["slot"])]
-        prefetch(b.levels, int(order["level"]))
-        prefetch(b.orders, int(order["previous"]))
-        prefetch(b.orders, int(order["next"]))
-        prefetch(b.orders, int(b.levels[int(hint["level"])]["tail"]))
+        ask_for_order(b, commands.records[ring.read_position(commands, ahead)], hints[ahead])
+    for ahead in range(min(ready, NEIGHBOURS_AHEAD)):
+        ask_for_neighbours(b, hints[ahead])
+
+
+@verb
+def look_further(b: Books, commands: Ring, hints: Array, ahead: int, ready: int, further: int) -> None:
+    """Before command ``ahead`` of a batch is applied: the third step for one a little later in it, and the first for
+    one of the ``further`` commands of the batch after it."""
+    if ahead + NEIGHBOURS_AHEAD < ready:
+        ask_for_neighbours(b, hints[ahead + NEIGHBOURS_AHEAD])
+    if ahead < further:
+        ask_for_places(b, commands.records[ring.read_position(commands, ready + ahead)])

@@ -19,7 +19,7 @@ from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
 from venue.engine.live_records import Live, create_private
-from venue.engine.look_ahead import HINT, look_ahead, worth_it
+from venue.engine.look_ahead import HINT, look_ahead, look_further, worth_it
 from venue.engine.records import (
     ADD,
     CANCEL,
@@ -195,10 +195,12 @@ def run(m: Matcher, rounds: int) -> None:
     """
     m = reference(m)
     idle = 0
+    asked = 0
     scratch = m.out.scratch
     while rounds != 0:
         rounds -= 1
-        ready = min(ring.available(m.commands), BATCH)
+        coming = ring.available(m.commands)
+        ready = min(coming, BATCH)
         if ready == 0:
             if load_acquire(m.out.state, STOP) != 0:
                 return
@@ -206,12 +208,16 @@ def run(m: Matcher, rounds: int) -> None:
             continue
         idle = 0
         note_gauges(m)
-        if worth_it(m.books, ready):
-            look_ahead(m.books, m.commands, m.hints, ready)
+        looking_ahead = worth_it(m.books, ready)
+        if looking_ahead:
+            look_ahead(m.books, m.commands, m.hints, asked, ready)
+        asked = min(coming - ready, BATCH) if looking_ahead else 0
         feed_ingress_ns = 0
         for ahead in range(ready):
             place = ring.read_position(m.commands, ahead)
             command = m.commands.records[place]
+            if looking_ahead:
+                look_further(m.books, m.commands, m.hints, ahead, ready, asked)
             ingress_ns = int(command["ingress_ns"])
             of_client = int(command["kind"]) >= ENTER and ingress_ns > 0
             begun_ns = system.now_ns(scratch) if of_client else 0

@@ -183,9 +183,12 @@ def not_first(b: Books, slot: int) -> bool:
     order = b.orders[slot]
     side = int(order["side"])
     row = b.sides[2 * int(order["instrument"]) + side]
+    key = ladder_key(side, int(order["price"]))
+    level = int(order["level"])
+    if key == int(row["best"]) and level != 0 and int(b.levels[level]["own"]) == 0:
+        return int(order["previous"]) != 0  # almost always; the ladder would have to be waited for
     words = b.ladders
     position = int(row["block"]) + int(row["count"]) - 1
-    key = ladder_key(side, int(order["price"]))
     while position >= int(row["block"]) and (words[position] >> 32) >= key:
         queue = b.levels[int(words[position] & 0xFFFFFFFF)]
         if int(queue["count"]) > int(queue["own"]):

@@ -101,7 +101,7 @@ class Venue:
 
     def _assemble(self) -> None:
         self.exchange = app.assemble(self.config, self.page)
-        app.compile_kernels(self.exchange)
+        app.compile_kernels(self.exchange, contextlib.ExitStack())
         self.feed, self.gateway, self.matchers = self.exchange.feed, self.exchange.gateway, self.exchange.matchers
         self.instruments = self.exchange.instruments
         mode = app.MODES[self.config.engine.mode]

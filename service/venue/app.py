@@ -165,10 +165,11 @@ class Exchange:
 
 def serve(config: Config) -> int:
     """Run an exchange until SIGTERM or Ctrl-C; gives back the exit code. ConfigError for what cannot work."""
-    for number in STOPS:
-        signal.signal(number, stop_early)
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
     with contextlib.ExitStack() as closing:
+        stop_early = functools.partial(end_at_once, closing)
+        for number in STOPS:
+            signal.signal(number, stop_early)
         sockets = closing.enter_context(contextlib.closing(open_sockets(config)))
         run_info = {"version": version("venue"), "mode": config.engine.mode, "session": config.orders.session}
         log.info("starting", extra=run_info | {"accounts": len(config.accounts)})
@@ -179,7 +180,7 @@ def serve(config: Config) -> int:
         if shards > 1 and shards > cores - 1:
             hint = "each matching thread wants a core of its own, and the loop thread another one"
             log.warning("too few cores for the shards", extra={"shards": shards, "cores": cores, "hint": hint})
-        with stops_held_back():  # a page that nobody removes would stay in memory
+        with stops_held_back(stop_early):  # a page that nobody removes would stay in memory
             names = [account.username for account in config.accounts]
             page = create_page(mode=config.engine.mode, accounts=names, shards=shards)
             closing.callback(page.remove)
@@ -188,21 +189,25 @@ def serve(config: Config) -> int:
         closing.callback(page.set_state, State.STOPPED)
         exchange = assemble(config, page)
         page.set_state(State.COMPILING)
-        compile_kernels(exchange)
+        compile_kernels(exchange, closing.enter_context(contextlib.ExitStack()))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(run(exchange, sockets, telemetry))
 
 
-def stop_early(number: int, frame: object) -> None:
-    """A stop while kernels compile is as clean as a later one. One is enough: a second one, such as that of a parent
-    after Ctrl-C, would end the clearing up that the first one began."""
+def end_at_once(closing: contextlib.ExitStack, number: int, frame: object) -> None:
+    """A stop while kernels compile is as clean as a later one: clear up and end, wherever the signal came.
+
+    Not by an exception: the compiler calls back from foreign code, which would swallow it. One stop is enough: a second
+    one, such as that of a parent after Ctrl-C, would end the clearing up that the first one began.
+    """
     for each in STOPS:
         signal.signal(each, lambda *_: None)
-    raise SystemExit(0)
+    closing.close()
+    os._exit(0)
 
 
 @contextlib.contextmanager
-def stops_held_back() -> Iterator[None]:
+def stops_held_back(stop_early: Callable[[int, object], None]) -> Iterator[None]:
     """SIGTERM and Ctrl-C take effect at the end of the block. (A signal mask is for one thread; numpy has others.)"""
     held: list[int] = []
     for number in STOPS:

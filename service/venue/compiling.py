@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("venue.app")
 
 
-def compile_kernels(exchange: Exchange) -> None:
-    """Have every kernel ready. Takes well under a second from the cache."""
+def compile_kernels(exchange: Exchange, helping: contextlib.ExitStack) -> None:
+    """Have every kernel ready. Takes well under a second from the cache. Whoever stops before that closes ``helping``,
+    which may hold a second process."""
     begun = time.monotonic()
-    with help_for_first_start(entries_of(exchange)):
+    with helping:
+        helping.enter_context(help_for_first_start(entries_of(exchange)))
         compile_from_the_beginning(exchange)
     log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 3)})
 

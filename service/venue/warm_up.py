@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import tempfile
 import time
@@ -63,7 +64,7 @@ def warm_up() -> None:
         event.install_listener("numba:compile", CompileCounter(progress)),
         tempfile.TemporaryDirectory(prefix="venue-") as folder,
     ):
-        compile_kernels(spare_exchange(folder))
+        compile_kernels(spare_exchange(folder), contextlib.ExitStack())
     print(f"kernels ready after {time.monotonic() - begun:.1f} s in {kernel.settings.CACHE_DIR}")
 
 

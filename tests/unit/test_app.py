@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import functools
 import gc
@@ -11,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,6 +257,7 @@ def test_a_stop_while_the_page_is_made_leaves_nothing_behind(
     opened = opened_by(monkeypatch)
     monkeypatch.setattr(app, "create_page", create)
     monkeypatch.setattr(app, "launch", lambda *_: SimpleNamespace(terminate=int, wait=int))
+    monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as stopped:
         app.serve(any_ports)
     assert stopped.value.code == 0
@@ -279,23 +282,34 @@ def test_capacities_beyond_the_memory_are_one_line(
     assert str(caught.value).startswith(f"engine: not enough memory for {many} orders, {many} levels, ")
 
 
-def test_a_second_stop_does_not_end_what_the_first_one_clears_up() -> None:
+@pytest.fixture
+def stopping_early(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[list[str], list[int]]]:
+    """What is cleared up by a stop before the exchange is ready, and with what codes the process would end."""
     cleared: list[str] = []
-
-    def stopped_twice() -> None:
-        with contextlib.ExitStack() as closing:
-            closing.callback(cleared.append, "page")
-            closing.callback(signal.raise_signal, signal.SIGTERM)
-            signal.raise_signal(signal.SIGINT)
-
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
     before = [signal.getsignal(number) for number in app.STOPS]
-    try:
-        with app.stops_held_back():
+    with contextlib.ExitStack() as closing:
+        closing.callback(cleared.append, "page")
+        with app.stops_held_back(functools.partial(app.end_at_once, closing)):
             pass
-        with pytest.raises(SystemExit):
-            stopped_twice()
-        assert cleared == ["page"]
-        signal.raise_signal(signal.SIGTERM)
-    finally:
-        for number, handler in zip(app.STOPS, before, strict=True):
-            signal.signal(number, handler)
+        closing.callback(signal.raise_signal, signal.SIGTERM)
+        yield cleared, exits
+    for number, handler in zip(app.STOPS, before, strict=True):
+        signal.signal(number, handler)
+
+
+def test_a_second_stop_does_not_end_what_the_first_one_clears_up(stopping_early) -> None:
+    cleared, exits = stopping_early
+    signal.raise_signal(signal.SIGINT)
+    assert (cleared, exits) == (["page"], [0])
+    signal.raise_signal(signal.SIGTERM)
+    assert (cleared, exits) == (["page"], [0])
+
+
+def test_a_stop_while_the_compiler_calls_back_is_not_lost(stopping_early) -> None:
+    """An exception that comes up there goes no further."""
+    cleared, exits = stopping_early
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))
+    callback()
+    assert (cleared, exits) == (["page"], [0])

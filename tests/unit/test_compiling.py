@@ -88,6 +88,7 @@ def test_the_helper_of_a_first_start_compiles_nothing_that_is_not_needed(cold: d
 
 
 SERVED = """
+import contextlib
 import gc
 from venue import app, config
 from venue.compiling import compile_kernels
@@ -100,12 +101,12 @@ def compiled():
     return sum(len(thing.overloads) for thing in gc.get_objects() if isinstance(thing, Dispatcher))
 
 with TemporaryDirectory() as folder:
-    compile_kernels(spare_exchange(folder))
+    compile_kernels(spare_exchange(folder), contextlib.ExitStack())
     counts = [compiled()]
 settings = config.load()
 page = create(mode=settings.engine.mode, accounts=[account.username for account in settings.accounts])
 try:
-    compile_kernels(app.assemble(settings, page))
+    compile_kernels(app.assemble(settings, page), contextlib.ExitStack())
 finally:
     page.remove()
 print(*counts, compiled())

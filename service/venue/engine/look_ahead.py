@@ -1,15 +1,18 @@
-"""Asking for memory before it is needed: what a batch of recorded commands will touch, step by step.
+"""Asking for memory before it is needed: what recorded commands will touch, in three steps.
 
 With hundreds of thousands of live orders almost every message would otherwise wait for memory several times in a row:
-its place in the index, the order, its level, its neighbours in the queue. Here each step is taken for a whole batch
-before the next one is, so that the waits overlap. Nothing but ``hints`` is changed, and a hint may be wrong by the time
-its command is applied, since those before it change the books.
+its place in the index, the order, its level, its neighbours in the queue. Each step needs what the one before it has
+asked for. The first is taken a batch ahead and the third a few commands ahead, both while other commands are applied,
+since a core can wait for a dozen or so lines of memory at a time and would do nothing else meanwhile; the second for a
+whole batch at once. Nothing but ``hints`` is changed, and a hint may be wrong by the time its command is applied, since
+those before it change the books.
 
-A message of 2,000 books with 340,000 live orders takes 62 ns instead of 115; one of 8 books with 10,000, which need
-none of it, would take 7 ns more, hence ``MANY``. Steps for one command at a time, 48, 32 and 16 commands before
-it is applied, were slower (68 instead of 59 ns), batches of 32 and 128 as well (65 and 64 instead of 60). Each figure
-is the least CPU time of nine alternating runs on an otherwise stopped machine, as in ``books.py``, ``index.py``,
-``feed_codec.py`` and ``records.py``.
+A message of 2,000 books with 340,000 live orders takes 60 ns instead of 142, and 70 if all three steps are taken for a
+whole batch before it is applied. Taking the second step while commands are applied, too, cost half as much again. One
+of 8 books with 10,000, which needs none of it, would take 7 % more, hence ``MANY``. (The figures here are what the
+fastest tenth of 79 stretches of 200,000 messages stayed below, all variants taking turns; those in ``index.py``,
+``feed_codec.py``, ``records.py`` and of ``NEAR`` in ``books.py`` are from before, each the least CPU time of nine
+alternating runs.)
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ class BooksView:
             own_of_side += own
         assert row["own"] == own_of_side
         empty = int((self.books.levels["count"][levels] == 0).sum())
-        assert row["empty"] == empty <= books.MOST_EMPTY * (len(levels) - empty) + books.SMALLEST_EMPTY
+        assert row["empty"] == empty <= books.MOST_EMPTY
         if levels:
             assert row["best"] == (prices[0] if side == BUY else -prices[0])
             assert self.books.levels["count"][levels[0]] > 0, "the best level is empty"
@@ -269,11 +269,11 @@ class Engine(BooksView):
         return self.send_together(command)
 
     def send_together(self, *commands: Command) -> list[Event]:
-        """At most ``most_together`` commands in one turn of the matching thread; all that came of them."""
+        """At most ``most_together`` commands, ready before the matching thread looks; all that came of them."""
         for place, command in enumerate(commands):
             self.commands.records[ring.write_position(self.commands, place)] = command
         ring.publish(self.commands, len(commands), 0)
-        loop.run(self.matcher, 1)
+        loop.run(self.matcher, -(-len(commands) // loop.BATCH))
         count = ring.available(self.events)
         told = [event_of(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]
         ring.release(self.events, count)

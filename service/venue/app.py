@@ -187,6 +187,7 @@ def serve(config: Config) -> int:
             telemetry = Telemetry(page, sockets.http, config.http.operator_token_hash)
             closing.callback(telemetry.stop)
         closing.callback(page.set_state, State.STOPPED)
+        closing.callback(ignore_stops)
         exchange = assemble(config, page)
         page.set_state(State.COMPILING)
         compile_kernels(exchange, closing.enter_context(contextlib.ExitStack()))
@@ -200,10 +201,19 @@ def end_at_once(closing: contextlib.ExitStack, number: int, frame: object) -> No
     Not by an exception: the compiler calls back from foreign code, which would swallow it. One stop is enough: a second
     one, such as that of a parent after Ctrl-C, would end the clearing up that the first one began.
     """
+    ignore_stops()
+    try:
+        closing.close()
+    except BaseException:
+        log.exception("not all could be cleared up")
+        os._exit(1)
+    os._exit(0)
+
+
+def ignore_stops() -> None:
+    """From now on only clearing up is left, which one stop after another would not make shorter."""
     for each in STOPS:
         signal.signal(each, lambda *_: None)
-    closing.close()
-    os._exit(0)
 
 
 @contextlib.contextmanager

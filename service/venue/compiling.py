@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,19 +80,25 @@ def help_for_first_start(entries: list[str]) -> Iterator[None]:
     if not is_first_start(entries):
         yield
         return
-    log.info(
-        "compiling kernels for this version and this CPU, once: may take half a minute",
-        extra={"cache": kernel.settings.CACHE_DIR},
-    )
-    if len(os.sched_getaffinity(0)) < 2:
+    with contextlib.ExitStack() as helping:
+        if len(os.sched_getaffinity(0)) > 1:
+            helping.callback(start_helper(helping.enter_context(tempfile.TemporaryDirectory(prefix="venue-"))))
+        log.info(
+            "compiling kernels for this version and this CPU, once: may take half a minute",
+            extra={"cache": kernel.settings.CACHE_DIR},
+        )
         yield
-        return
-    with tempfile.TemporaryDirectory(prefix="venue-") as folder:  # ours: the helper has no time to clear it away
-        command = [sys.executable, "-P", "-m", "venue.warm_up", folder]
-        # in a group of its own: Ctrl-C in a terminal reaches only this process
-        helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
-        try:
-            yield
-        finally:
-            helper.terminate()
-            helper.wait()
+
+
+def start_helper(folder: str) -> Callable[[], None]:
+    """Start the second process, whose files lie in ``folder``, since it has no time to clear them away. Gives back what
+    ends it."""
+    command = [sys.executable, "-P", "-m", "venue.warm_up", folder]
+    # in a group of its own: Ctrl-C in a terminal reaches only this process
+    helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0)
+
+    def end() -> None:
+        helper.terminate()
+        helper.wait()
+
+    return end

@@ -14,7 +14,7 @@ from exchange import Exchange
 from ledger import Ledger, check_tape
 from random_flow import ACCOUNTS, INSTRUMENTS, ODD_REFERENCES, REFERENCES, any_command, resolve, setting
 from reference import Reference
-from venue.engine import look_ahead
+from venue.engine import books, look_ahead, loop
 from venue.engine import records as r
 from venue.engine.kernel import JIT
 
@@ -96,8 +96,12 @@ def test_a_long_day_is_told_the_same_way(seed: int) -> None:
 @pytest.mark.skipif(JIT, reason="compiled kernels have the constant in them")
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look-ahead says where things stand before a batch, which its first commands may change for the others."""
+    """The look-ahead says where things stand before a batch, which its first commands may change for the others. Here
+    it looks into the next batch, too, and ladders keep hardly any level without orders."""
     monkeypatch.setattr(look_ahead, "MANY", 0)
+    monkeypatch.setattr(look_ahead, "NEIGHBOURS_AHEAD", 3)
+    monkeypatch.setattr(loop, "BATCH", 8)
+    monkeypatch.setattr(books, "MOST_EMPTY", 1)
     pick = random.Random(seed).choice
     made = setting(pick) | {"mode": r.CONSUME}
     naive, engine = Reference(**made), Engine(**made, most_together=16)

@@ -307,6 +307,19 @@ def test_a_second_stop_does_not_end_what_the_first_one_clears_up(stopping_early)
     assert (cleared, exits) == (["page"], [0])
 
 
+def test_a_stop_ends_the_process_even_if_something_cannot_be_cleared_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise NO_DESCRIPTORS
+
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    monkeypatch.setattr(app, "ignore_stops", int)
+    closing = contextlib.ExitStack()
+    closing.callback(broken)
+    with pytest.raises(SystemExit) as stopped:
+        app.end_at_once(closing, signal.SIGTERM, None)
+    assert stopped.value.code == 1
+
+
 def test_a_stop_while_the_compiler_calls_back_is_not_lost(stopping_early) -> None:
     """An exception that comes up there goes no further."""
     cleared, exits = stopping_early

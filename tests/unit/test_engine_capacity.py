@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from commands import IOC, add, cancel, delete, enter, feed_reset, replace
 from engine_under_test import BooksView, Engine
 from exchange import sent
@@ -47,23 +49,45 @@ def kept(engine: Engine) -> int:
     return int(engine.books.sides[0]["count"])
 
 
-def test_prices_without_orders_do_not_pile_up() -> None:
-    """A side that had orders at many prices and has few is not walked through all of them for ever."""
-    engine = Engine(r.CONSUME, orders=300)
-    for n in range(300):
+@pytest.mark.parametrize("step", [1, -1])
+def test_prices_without_orders_do_not_pile_up(step: int) -> None:
+    """A side that had orders at many prices and has few, the best and the worst, is not walked through all of them for
+    ever, whether the better or the worse went first."""
+    engine = Engine(r.CONSUME, orders=600)
+    for n in range(600):
         engine.send(add(n + 1, "B", 5, 100 + n))
-    for n in range(299):  # the best stays
+    for n in range(1, 599, 2):
+        engine.send(delete(n + 1))
+    for n in range(2, 599, 2)[::step]:
         engine.send(delete(n + 1))
         engine.check_invariants()
-    assert engine.book()[0] == [(399, [(300, 5, False)])]
-    assert kept(engine) <= 1 + books.MOST_EMPTY + books.SMALLEST_EMPTY
+    assert [price for price, _ in engine.book()[0]] == [699, 100]
+    assert kept(engine) <= 2 + books.MOST_EMPTY
+
+
+def test_prices_without_orders_take_no_room_from_other_books() -> None:
+    """Each of many books keeps all the prices that it may, until its best order goes. A ladder stays as large as it was
+    then, and yet there is room for all."""
+    instruments, sides = 100, (("B", -100), ("S", 100))
+    engine = Engine(r.CONSUME, instruments=instruments, orders=1_000, levels=1_000)
+    for instrument in range(instruments):
+        for side, away in sides:
+            best, worst, other = (10 * instrument + place + 5 * (side == "S") for place in (1, 2, 3))
+            engine.send(add(best, side, 5, 1_000_000 + away, instrument=instrument))
+            engine.send(add(worst, side, 5, 1_000_000 + 99 * away, instrument=instrument))
+            for n in range(books.MOST_EMPTY):
+                engine.send(add(other, side, 5, 1_000_000 + (n + 2) * away, instrument=instrument))
+                engine.send(delete(other, instrument=instrument))
+            engine.send(delete(best, instrument=instrument))
+    assert engine.counters() == {}
+    engine.check_invariants()
 
 
 def test_prices_that_go_while_an_order_trades() -> None:
     """It meets two own orders below a recorded one that stays, and the price of the first is one too many to keep."""
     engine = Engine(r.PASSIVE, orders=300, accounts=({}, {}))
     sent(engine, add(1, "B", 5, 201), enter(1, "B", 5, 200), enter(2, "B", 5, 100), add(2, "B", 5, 99))
-    most = 3 * books.MOST_EMPTY + books.SMALLEST_EMPTY
+    most = books.MOST_EMPTY
     for n in range(3, 3 + most):
         engine.send(add(n, "B", 5, 98 + n))
     for n in range(3, 3 + most):

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from commands import add, cancel, enter, execute
+from commands import add, cancel, delete, enter, execute
 from engine_under_test import Engine
 from exchange import sent
 from venue.engine import loop, showing
 from venue.engine import records as r
-from venue.engine.books import Books
+from venue.engine.books import MOST_EMPTY, Books
 from venue.engine.kernel import kernel
 from venue.engine.live_records import DEPTH_LEVELS, DEPTH_ORDERS, PLACES
 from venue.engine.showing import INTERVAL_NS, MAX_STEPS, NEVER, NEXT_NS, Showing
@@ -158,6 +158,24 @@ def test_an_endless_queue_does_not_hold_the_matching_thread_up() -> None:
     head = look.head()
     assert (head["bids"], head["asks"], head["own"], head["own_total"]) == (1, 1, 1, 2)
     assert engine.live.depth_orders["user_ref"][0] == 2, "the one on the other side"
+
+
+def test_prices_whose_orders_have_gone_are_neither_shown_nor_looked_at() -> None:
+    engine = Engine(r.CONSUME, orders=MAX_STEPS + 100, levels=2 * MAX_STEPS)
+    for n in range(MAX_STEPS - 2):
+        engine.send(add(n + 1, "B", 1, 1_000 + n))
+    sent(engine, enter(1, "B", 7, 100))
+    for n in range(MOST_EMPTY):
+        sent(engine, add(90_000, "B", 1, 900 - n), delete(90_000))
+    look = Look(engine)
+    look.wish(0)
+    look.refresh()
+    assert (look.head()["own"], look.head()["own_total"]) == (1, 1)
+    best = 1_000 + MAX_STEPS - 3
+    sent(engine, delete(best - 1 - 999))
+    look.now_ns += INTERVAL_NS
+    look.refresh()
+    assert engine.live.depth_levels["price"][:3].tolist() == [best, best - 2, best - 3]
 
 
 def test_the_matching_thread_looks_at_the_wishes_by_itself() -> None:

@@ -45,12 +45,11 @@ NEAR: Final = 128
 A message of 2,000 books with 340,000 live orders takes 62 ns instead of 71, one of 8 books with 10,000 33 instead of
 40: the ladder is not read, unless a level comes or goes.
 """
-MOST_EMPTY: Final = 8
-"""Empty levels that a ladder keeps for each level with orders, besides ``SMALLEST_EMPTY``: a walk never takes long."""
-SMALLEST_EMPTY: Final = 64
+MOST_EMPTY: Final = 64
+"""Empty levels in a ladder, at most, so that they never make walking it long."""
 SCARCE_QUARTERS: Final = 3
-"""Quarters of all levels in use from which on none is kept empty: so all are in use again only after many orders, and
-empty ones are seldom looked for everywhere."""
+"""Quarters of all levels in use from which on no other one is kept empty: so all are in use again only after many
+orders, and empty ones are seldom looked for everywhere."""
 SPARE_LEVELS: Final = 4
 """How far below the place of a ladder without gaps the look at it begins, so that the place is not at its very edge."""
 
@@ -108,7 +107,7 @@ def create(
         near=aligned(instruments * NEAR, np.dtype("<i4")),
         sides=live.sides,
         books=live.books,
-        ladders=aligned(free_list.FIRST + 4 * levels + 64 * instruments, np.dtype("<i8")),
+        ladders=aligned(free_list.FIRST + 4 * (levels + 2 * MOST_EMPTY * instruments), np.dtype("<i8")),
         references=index.create(orders),
         user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),
         accounts=accounts,
@@ -292,7 +291,7 @@ def count_empty(b: Books, row: Array, change: int) -> None:
 
 @verb
 def free_level(b: Books, row: Array, level: int) -> None:
-    """Give back an empty level that stands in no ladder any more. By its price ``level_at`` sees that it has gone."""
+    """Give back an empty level that its ladder is about to lose. By its price ``level_at`` sees that it has gone."""
     b.levels[level]["price"] = -1
     pool.deallocate(b.levels, b.state, LEVEL_POOL, level, 1)
     count_empty(b, row, -1)
@@ -342,10 +341,9 @@ def note_empty(b: Books, row: Array, key: int) -> None:
     hardly any ladder changes.
     """
     count_empty(b, row, 1)
-    empty = int(row["empty"])
     if key == int(row["best"]) or 4 * int(b.state[LEVEL_POOL + pool.IN_USE]) > SCARCE_QUARTERS * len(b.levels):
         drop_level(b, row, key)
-    elif empty > MOST_EMPTY * (int(row["count"]) - empty) + SMALLEST_EMPTY:
+    elif int(row["empty"]) > MOST_EMPTY:
         pack_ladder(b, row)
 
 
@@ -364,9 +362,11 @@ def make_room(b: Books, row: Array) -> bool:
     outlined()
     if all_levels_in_use(b) and b.state[EMPTY_LEVELS] > 0:
         drop_empty_levels(b)
-    if int(row["count"]) == int(row["capacity"]) and not grow_ladder(b, row):
+    if all_levels_in_use(b):
+        return False
+    if int(row["count"]) == int(row["capacity"]) and not grow_ladder(b, row) and int(row["empty"]) > 0:
         pack_ladder(b, row)
-    return not all_levels_in_use(b) and int(row["count"]) < int(row["capacity"])
+    return int(row["count"]) < int(row["capacity"])
 
 
 @verb

@@ -93,21 +93,23 @@ def copy_side(b: Books, s: Showing, place: int, instrument: int, side: int) -> i
     first = (2 * place + side) * DEPTH_LEVELS
     copied = 0
     while position >= 0 and (copied < DEPTH_LEVELS or (left > 0 and s.state[STEPS] < MAX_STEPS)):
-        s.state[STEPS] += 1
         level = int(b.ladders[block + position] & 0xFFFFFFFF)
         queue = b.levels[level]
+        position -= 1
+        if int(queue["count"]) == 0:
+            continue
+        s.state[STEPS] += 1
         own_shares = 0
         if int(queue["own"]) > 0:
             left -= int(queue["own"])
             own_shares = list_own(b, s, place, level, side)
-        if copied < DEPTH_LEVELS and int(queue["count"]) > 0:
+        if copied < DEPTH_LEVELS:
             shown = s.levels[first + copied]
             shown["price"] = queue["price"]
             shown["shares"] = queue["shares"]
             shown["own_shares"] = own_shares
             shown["orders"] = queue["count"]
             copied += 1
-        position -= 1
     return copied
 
 

@@ -166,7 +166,7 @@ MATCHER: Final = (
 
 BOOKS: Final = (
     Metric("gauge", "venue_live_orders", "Orders in the books, by where they came from.", live_orders, ("origin",)),
-    _gauge("matcher", "live_levels", "venue_live_levels", "Price levels in the books."),
+    _gauge("matcher", "live_levels", "venue_live_levels", "Price levels with orders in the books."),
     Metric(
         "gauge",
         "venue_pool_capacity",

@@ -101,10 +101,10 @@ def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monke
     monkeypatch.setattr(look_ahead, "MANY", 0)
     monkeypatch.setattr(look_ahead, "NEIGHBOURS_AHEAD", 3)
     monkeypatch.setattr(loop, "BATCH", 8)
-    monkeypatch.setattr(books, "MOST_EMPTY", 1)
     pick = random.Random(seed).choice
     made = setting(pick) | {"mode": r.CONSUME}
     naive, engine = Reference(**made), Engine(**made, most_together=16)
+    monkeypatch.setattr(books, "MOST_EMPTY", 1)  # only now: it says how much room ladders need
     clock_ns = 0
     for _ in range(STEPS // 10):
         batch, expected = [], []

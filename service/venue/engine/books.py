@@ -107,6 +107,7 @@ def create(
         near=aligned(instruments * NEAR, np.dtype("<i4")),
         sides=live.sides,
         books=live.books,
+        # with the blocks that it has grown out of, a ladder takes less than four words a level, empty or not
         ladders=aligned(free_list.FIRST + 4 * (levels + 2 * MOST_EMPTY * instruments), np.dtype("<i8")),
         references=index.create(orders),
         user_refs=aligned(len(accounts) * user_refs, np.dtype("<i4")),

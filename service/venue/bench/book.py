@@ -45,8 +45,8 @@ COLUMNS: Final = ("flow", "messages", "symbols", "live orders", "ns a message", 
 ELSEWHERE: Final = (
     "CppTrader (C++), given this very flow on the same core in turns with this engine (medians of five, CPU time): "
     "9.7 M messages/s in its aggressive variant, which keeps the volume of each price but no queues and trusts every "
-    "message, when this engine did 16.0; with 8 symbols and 10,000 live orders 21.0 and 28.6. Its complete market "
-    "manager, measured apart: 2.0 and 12.4."
+    "message, when an earlier version of this engine did 16.0; with 8 symbols and 10,000 live orders 21.0 and 28.6. "
+    "Its complete market manager, measured apart: 2.0 and 12.4."
 )
 COUNTED: Final = (
     "Counted: decoding every message, applying it to its book, the service's own counters. The bytes lie in memory; "

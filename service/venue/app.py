@@ -196,18 +196,21 @@ def serve(config: Config) -> int:
 
 
 def end_at_once(closing: contextlib.ExitStack, number: int, frame: object) -> None:
-    """A stop while kernels compile is as clean as a later one: clear up and end, wherever the signal came.
+    """A stop while the exchange starts is as clean as a later one: clear up and end, wherever the signal came. The exit
+    code is 0, or 1 if something could not be cleared up.
 
     Not by an exception: the compiler calls back from foreign code, which would swallow it. One stop is enough: a second
     one, such as that of a parent after Ctrl-C, would end the clearing up that the first one began.
     """
     ignore_stops()
+    code = 1
     try:
         closing.close()
-    except BaseException:
+        code = 0
+    except Exception:
         log.exception("not all could be cleared up")
-        os._exit(1)
-    os._exit(0)
+    finally:
+        os._exit(code)
 
 
 def ignore_stops() -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ def compile_kernels(exchange: Exchange, helping: contextlib.ExitStack) -> None:
     which may hold a second process."""
     begun = time.monotonic()
     with helping:
-        helping.enter_context(help_for_first_start(entries_of(exchange)))
+        help_first_start(entries_of(exchange), helping)
         compile_from_the_beginning(exchange)
     log.info("kernels ready", extra={"seconds": round(time.monotonic() - begun, 3)})
 
@@ -74,20 +74,17 @@ def is_first_start(entries: list[str]) -> bool:
     return kernel.JIT and not all(any(cache.glob(f"*/{entry}-*.nbi")) for entry in entries)
 
 
-@contextlib.contextmanager
-def help_for_first_start(entries: list[str]) -> Iterator[None]:
-    """Say that this will take a while, and have a second process help, if there is a processor for it."""
+def help_first_start(entries: list[str], helping: contextlib.ExitStack) -> None:
+    """Say that this will take a while, and have a second process help until ``helping`` is closed, if there is a
+    processor for it."""
     if not is_first_start(entries):
-        yield
         return
-    with contextlib.ExitStack() as helping:
-        if len(os.sched_getaffinity(0)) > 1:
-            helping.callback(start_helper(helping.enter_context(tempfile.TemporaryDirectory(prefix="venue-"))))
-        log.info(
-            "compiling kernels for this version and this CPU, once: may take half a minute",
-            extra={"cache": kernel.settings.CACHE_DIR},
-        )
-        yield
+    if len(os.sched_getaffinity(0)) > 1:
+        helping.callback(start_helper(helping.enter_context(tempfile.TemporaryDirectory(prefix="venue-"))))
+    log.info(
+        "compiling kernels for this version and this CPU, once: may take half a minute",
+        extra={"cache": kernel.settings.CACHE_DIR},
+    )
 
 
 def start_helper(folder: str) -> Callable[[], None]:

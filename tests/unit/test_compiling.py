@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -158,7 +159,8 @@ def test_a_first_start_says_so_and_has_help_until_it_is_done(
     helpers: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    with compiling.help_for_first_start(["loop.run"]):
+    with contextlib.ExitStack() as helping:
+        compiling.help_first_start(["loop.run"], helping)
         (helper,) = helpers
         assert helper.poll() is None
     assert helper.returncode is not None, "it goes on for nothing"
@@ -172,7 +174,8 @@ def test_on_one_processor_a_helper_would_only_be_in_the_way(
     helpers: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
-    with compiling.help_for_first_start(["loop.run"]):
+    with contextlib.ExitStack() as helping:
+        compiling.help_first_start(["loop.run"], helping)
         assert helpers == []
 
 
@@ -184,7 +187,8 @@ def test_a_helper_that_is_stopped_leaves_no_files(
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with compiling.help_for_first_start(["loop.run"]):
+    with contextlib.ExitStack() as helping:
+        compiling.help_first_start(["loop.run"], helping)
         (helper,) = helpers
         while not list(temporary.rglob("*.live")):  # megabytes of shared memory, reserved whole
             assert helper.poll() is None
@@ -197,7 +201,8 @@ def test_a_later_start_needs_none(
 ) -> None:
     (tmp_path / "engine_0123").mkdir()
     (tmp_path / "engine_0123" / "loop.run-165.py311.nbi").write_bytes(b"")
-    with compiling.help_for_first_start(["loop.run"]):
+    with contextlib.ExitStack() as helping:
+        compiling.help_first_start(["loop.run"], helping)
         assert (helpers, caplog.records) == ([], [])
 
 

@@ -284,7 +284,7 @@ def assemble(config: Config, page: Page) -> Exchange:
         raise ConfigError(
             f"engine: not enough memory for {engine.orders} orders, {engine.levels} levels, {engine.instruments} "
             f"instruments and {config.orders.max_store_bytes} bytes of session store; lower engine.orders, levels, "
-            "orders_per_account or the rings, or orders.max_store_bytes"
+            "instruments, orders_per_account or the rings, or orders.max_store_bytes"
         ) from None
 
 

@@ -115,7 +115,7 @@ def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monke
             expected += naive.send(batch[-1])
         assert engine.send_together(*batch) == expected
         assert seen(engine) == seen(naive)
-    engine.check_invariants()
+        engine.check_invariants()
 
 
 def test_the_same_commands_give_the_same_state_in_another_engine() -> None:

@@ -42,6 +42,26 @@ def canceled(user_ref: int, quantity: int, reason: str = "U") -> ouch.Canceled:
     return ouch.Canceled(timestamp=3, user_ref_num=user_ref, quantity=quantity, reason=reason)
 
 
+def replaced(message: ouch.ReplaceOrder, side: str) -> ouch.Replaced:
+    return ouch.Replaced(
+        timestamp=1,
+        orig_user_ref_num=message.orig_user_ref_num,
+        user_ref_num=message.user_ref_num,
+        side=side,
+        quantity=message.quantity,
+        symbol="AAPL",
+        price=message.price,
+        time_in_force="0",
+        display="Y",
+        order_reference_number=1,
+        capacity="P",
+        intermarket_sweep_eligibility="N",
+        cross_type="N",
+        order_state="L",
+        cl_ord_id="",
+    )
+
+
 class Exchange:
     """Answers orders with what the test scripts, and keeps the session: connections come and go, it stays."""
 

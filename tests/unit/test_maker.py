@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from scripted_exchange import Exchange, accepted, canceled, executed
+from scripted_exchange import Exchange, accepted, canceled, executed, replaced
 from venue.wire import ouch
 from venue_clients.maker import Maker
 from venue_clients.orders import OrderState, Status
@@ -170,26 +170,6 @@ class Market(Exchange):
         while sorted(self.open.values()) != wanted:
             self.changed.clear()
             await self.changed.wait()
-
-
-def replaced(message: ouch.ReplaceOrder, side: str) -> ouch.Replaced:
-    return ouch.Replaced(
-        timestamp=1,
-        orig_user_ref_num=message.orig_user_ref_num,
-        user_ref_num=message.user_ref_num,
-        side=side,
-        quantity=message.quantity,
-        symbol="AAPL",
-        price=message.price,
-        time_in_force="0",
-        display="Y",
-        order_reference_number=1,
-        capacity="P",
-        intermarket_sweep_eligibility="N",
-        cross_type="N",
-        order_state="L",
-        cl_ord_id="",
-    )
 
 
 def play(story: Callable[[Market, TradingClient, Maker], Awaitable[None]]) -> Market:

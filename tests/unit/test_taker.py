@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from scripted_exchange import Exchange, accepted, canceled, executed
+from scripted_exchange import Exchange, accepted, canceled, executed, replaced
 from venue.wire import ouch
 from venue_clients.orders import OrderState, Status
 from venue_clients.prices import ticks
@@ -130,6 +130,8 @@ class Market(Exchange):
     def __init__(self) -> None:
         super().__init__()
         self.resting: set[int] = set()
+        self.day_orders: dict[int, tuple[str, int]] = {}
+        """Side and shares."""
         self.answer = self.handle
 
     def handle(self, message: ouch.InboundMessage) -> list[ouch.OutboundMessage]:
@@ -138,10 +140,17 @@ class Market(Exchange):
                 return [accepted(message), executed(message.user_ref_num, message.quantity, message.price)]
             case ouch.EnterOrder():
                 self.resting.add(message.user_ref_num)
+                self.day_orders[message.user_ref_num] = (message.side, message.quantity)
                 return [accepted(message)]
-            case ouch.CancelOrder():
+            case ouch.ReplaceOrder() if message.orig_user_ref_num in self.resting:
+                self.resting.discard(message.orig_user_ref_num)
+                self.resting.add(message.user_ref_num)
+                side, _ = self.day_orders[message.orig_user_ref_num]
+                self.day_orders[message.user_ref_num] = (side, message.quantity)
+                return [replaced(message, side)]
+            case ouch.CancelOrder() if message.user_ref_num in self.resting:
                 self.resting.discard(message.user_ref_num)
-                return [canceled(message.user_ref_num, 100)]
+                return [canceled(message.user_ref_num, self.day_orders[message.user_ref_num][1])]
         return []
 
 

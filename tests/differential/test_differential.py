@@ -95,10 +95,12 @@ def test_a_long_day_is_told_the_same_way(seed: int) -> None:
 
 @pytest.mark.skipif(JIT, reason="compiled kernels have the constant in them")
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_batches_that_were_looked_through_are_told_the_same_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look-ahead says where things stand before a batch, which its first commands may change for the others. Here
-    it looks into the next batch, too, and ladders keep hardly any level without orders."""
+def test_commands_that_were_looked_at_ahead_are_told_the_same_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The look-ahead says where things stand some commands before one, and those between may change it. Here it looks
+    into the next batch, too, and ladders keep hardly any level without orders."""
     monkeypatch.setattr(look_ahead, "MANY", 0)
+    monkeypatch.setattr(look_ahead, "PLACES_AHEAD", 11)
+    monkeypatch.setattr(look_ahead, "ORDERS_AHEAD", 7)
     monkeypatch.setattr(look_ahead, "NEIGHBOURS_AHEAD", 3)
     monkeypatch.setattr(loop, "BATCH", 8)
     pick = random.Random(seed).choice

@@ -35,6 +35,11 @@ def zeros_above(value: int) -> int:
 
 
 @kernel.kernel
+def chosen(left: int, right: int, yes: int, no: int) -> int:
+    return atomics.choose(left == right, yes, no)
+
+
+@kernel.kernel
 def moved(words: Array, to: int, start: int, count: int) -> None:
     atomics.move(words, to, start, count)
 
@@ -67,6 +72,11 @@ def test_big_endian_stores_are_those_of_the_wire(value: int) -> None:
 @given(WORDS)
 def test_leading_zeros(value: int) -> None:
     assert zeros_above(value) == 64 - (value % 2**64).bit_length()
+
+
+@given(st.integers(0, 1), WORDS, WORDS)
+def test_of_two_numbers_one_is_chosen(right: int, yes: int, no: int) -> None:
+    assert chosen(1, right, yes, no) == (yes if right else no)
 
 
 @given(WORDS)

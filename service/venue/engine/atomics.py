@@ -186,6 +186,26 @@ def leading_zeros(value: int) -> int:
     return 64 - (int(value) & (2**64 - 1)).bit_length()
 
 
+def _choose(typing: Any, condition: Any, yes: Any, no: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        chosen = builder.select(*args)
+        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
+
+    return types.int64(types.boolean, types.int64, types.int64), build
+
+
+@lowered_by(_choose)
+def choose(condition: bool, yes: int, no: int) -> int:
+    """One of two numbers, where nobody can foresee which: the compiler is told to take no branch.
+
+    It would take one rather than load a number that may not be needed. Which order of its queue one is that goes
+    cannot be guessed, and a wrong guess costs some 20 cycles: a message of 2,000 books with 340,000 live orders takes
+    3 % less (measured as in ``look_ahead.py``).
+    """
+    return int(yes if condition else no)
+
+
 def _move(typing: Any, array: Any, to: Any, start: Any, count: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         target = _pointer(context, builder, signature, (args[0], args[1]))

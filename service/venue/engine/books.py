@@ -19,7 +19,7 @@ import numpy as np
 
 from venue.engine import index, live_records
 from venue.engine.allocators import free_list, pool
-from venue.engine.atomics import LANES, above, move, outlined, store_release_first
+from venue.engine.atomics import LANES, above, choose, move, outlined, store_release_first
 from venue.engine.counters import MATCHER
 from venue.engine.kernel import part, verb
 from venue.engine.live_records import Live
@@ -435,7 +435,7 @@ def join(b: Books, slot: int) -> bool:
     order["next"] = 0
     take_place_in_time(b, order)
     b.orders[tail]["next"] = slot
-    queue["head"] = slot if tail == 0 else int(queue["head"])
+    queue["head"] = choose(tail == 0, slot, int(queue["head"]))
     queue["tail"] = slot
     count_empty(b, b.sides[number], -int(tail == 0))
     queue["count"] += 1
@@ -457,8 +457,8 @@ def unlink(b: Books, slot: int) -> int:
     after = int(order["next"])
     b.orders[before]["next"] = after  # where there is none, slot 0 takes it: cheaper than a branch nobody can foresee
     b.orders[after]["previous"] = before
-    queue["head"] = after if before == 0 else int(queue["head"])
-    queue["tail"] = before if after == 0 else int(queue["tail"])
+    queue["head"] = choose(before == 0, after, int(queue["head"]))
+    queue["tail"] = choose(after == 0, before, int(queue["tail"]))
     queue["shares"] -= order["open"]
     queue["count"] -= 1
     if int(order["account"]) != RECORDED:

@@ -2,17 +2,18 @@
 
 With hundreds of thousands of live orders almost every message would otherwise wait for memory several times in a row:
 its place in the index, the order, its level, its neighbours in the queue. Each step needs what the one before it has
-asked for. The first is taken a batch ahead and the third a few commands ahead, both while other commands are applied,
-since a core can wait for a dozen or so lines of memory at a time and would do nothing else meanwhile; the second for a
-whole batch at once. Nothing but ``hints`` is changed, and a hint may be wrong by the time its command is applied, since
-those before it change the books.
+asked for. While one command is applied, each step is taken for one of those behind it, the first for the farthest: a
+core can wait for a dozen or so lines of memory at a time, and asked for more at once it does nothing else meanwhile.
+Nothing but ``hints`` is changed, and a hint may be wrong by the time its command is applied, since those before it
+change the books.
 
-A message of 2,000 books with 340,000 live orders takes 60 ns instead of 142, and 70 if all three steps are taken for a
-whole batch before it is applied. Taking the second step while commands are applied, too, cost half as much again. One
-of 8 books with 10,000, which needs none of it, would take 7 % more, hence ``MANY``. (The figures here are what the
-fastest tenth of 79 stretches of 200,000 messages stayed below, all variants taking turns; those in ``index.py``,
-``feed_codec.py``, ``records.py`` and of ``NEAR`` in ``books.py`` are from before, each the least CPU time of nine
-alternating runs.)
+A message of 2,000 books with 340,000 live orders takes 2.4 times as long without, and 5 % longer if the second step is
+taken for a whole batch of 64 before it is applied. Distances half and twice as long cost nothing and 6 %. One of 8
+books with 10,000 orders, which needs none of it, would take 7 % more, hence ``MANY``. (The first three are medians of
+the ratios of stretches of 200,000 messages, all variants taking turns in several processes each. Figures in
+nanoseconds in ``books.py`` for 60 and 74 are what the fastest tenth of 79 such stretches stayed below; those in
+``index.py``, ``feed_codec.py``, ``records.py`` and of ``NEAR`` in ``books.py`` are from before, each the least CPU
+time of nine alternating runs.)
 """
 
 from __future__ import annotations
@@ -30,11 +31,17 @@ from venue.engine.records import Array
 from venue.engine.ring import Ring
 
 FEWEST: Final = 4
-"""Commands from which a batch is looked through."""
+"""Commands from which they are looked at."""
 MANY: Final = 20_000
 """Orders and levels from which it pays: fewer fit into the core's own cache."""
-NEIGHBOURS_AHEAD: Final = 8
+PLACES_AHEAD: Final = 48
+"""Commands between the first step and its command."""
+ORDERS_AHEAD: Final = 16
+"""Commands between the second step and its command."""
+NEIGHBOURS_AHEAD: Final = 6
 """Commands between the third step and its command."""
+HINTS: Final = 2 * ORDERS_AHEAD
+"""Commands whose hints are kept: a power of two, more than there are between the second step and its command."""
 
 HINT = np.dtype(
     [
@@ -60,9 +67,9 @@ def near_of(b: Books, command: Array) -> int:
 
 
 @verb
-def worth_it(b: Books, ready: int) -> bool:
-    """Whether to look through a batch of ``ready`` commands."""
-    return ready >= FEWEST and int(b.state[ORDER_POOL + pool.IN_USE] + b.state[LEVEL_POOL + pool.IN_USE]) >= MANY
+def worth_it(b: Books, coming: int) -> bool:
+    """Whether to look ahead at ``coming`` commands."""
+    return coming >= FEWEST and int(b.state[ORDER_POOL + pool.IN_USE] + b.state[LEVEL_POOL + pool.IN_USE]) >= MANY
 
 
 @verb
@@ -98,24 +105,34 @@ def ask_for_neighbours(b: Books, hint: Array) -> None:
     prefetch(b.orders, int(b.levels[int(hint["level"])]["tail"]))
 
 
+@verb
+def hint_at(hints: Array, place: int) -> Array:
+    """The hint of the command that stands at ``place`` of the ring."""
+    hint: Array = hints[place & (len(hints) - 1)]
+    return hint
+
+
 @part
-def look_ahead(b: Books, commands: Ring, hints: Array, asked: int, ready: int) -> None:
-    """Before a batch of ``ready`` commands is applied: the second step for all of them, and what of the other two is
-    not done while commands are applied. For ``asked`` of them the first step was. ``hints`` [ready or more] HINT."""
+def look_ahead(b: Books, commands: Ring, hints: Array, coming: int) -> None:
+    """Before the first of ``coming`` commands is applied: the steps for all those that ``look_further`` would not come
+    to. ``hints`` [HINTS] HINT."""
     outlined()
-    for ahead in range(asked, ready):
+    for ahead in range(min(coming, PLACES_AHEAD)):
         ask_for_places(b, commands.records[ring.read_position(commands, ahead)])
-    for ahead in range(ready):
-        ask_for_order(b, commands.records[ring.read_position(commands, ahead)], hints[ahead])
-    for ahead in range(min(ready, NEIGHBOURS_AHEAD)):
-        ask_for_neighbours(b, hints[ahead])
+    for ahead in range(min(coming, ORDERS_AHEAD)):
+        place = ring.read_position(commands, ahead)
+        ask_for_order(b, commands.records[place], hint_at(hints, place))
+    for ahead in range(min(coming, NEIGHBOURS_AHEAD)):
+        ask_for_neighbours(b, hint_at(hints, ring.read_position(commands, ahead)))
 
 
 @verb
-def look_further(b: Books, commands: Ring, hints: Array, ahead: int, ready: int, further: int) -> None:
-    """Before command ``ahead`` of a batch is applied: the third step for one a little later in it, and the first for
-    one of the ``further`` commands of the batch after it."""
-    if ahead + NEIGHBOURS_AHEAD < ready:
-        ask_for_neighbours(b, hints[ahead + NEIGHBOURS_AHEAD])
-    if ahead < further:
-        ask_for_places(b, commands.records[ring.read_position(commands, ready + ahead)])
+def look_further(b: Books, commands: Ring, hints: Array, ahead: int, coming: int) -> None:
+    """Before command ``ahead`` of ``coming`` is applied: each step for the one that is as far behind it."""
+    if ahead + PLACES_AHEAD < coming:
+        ask_for_places(b, commands.records[ring.read_position(commands, ahead + PLACES_AHEAD)])
+    if ahead + ORDERS_AHEAD < coming:
+        place = ring.read_position(commands, ahead + ORDERS_AHEAD)
+        ask_for_order(b, commands.records[place], hint_at(hints, place))
+    if ahead + NEIGHBOURS_AHEAD < coming:
+        ask_for_neighbours(b, hint_at(hints, ring.read_position(commands, ahead + NEIGHBOURS_AHEAD)))

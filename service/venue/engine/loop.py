@@ -19,7 +19,7 @@ from venue.engine.events import STOP, Outbox, publish, stop
 from venue.engine.histogram import record
 from venue.engine.kernel import inlined, kernel, verb
 from venue.engine.live_records import Live, create_private
-from venue.engine.look_ahead import HINT, look_ahead, look_further, worth_it
+from venue.engine.look_ahead import HINT, HINTS, hint_at, look_ahead, look_further, worth_it
 from venue.engine.records import (
     ADD,
     CANCEL,
@@ -71,7 +71,7 @@ class Matcher(NamedTuple):
     out: Outbox
     commands: Ring
     histograms: Array  # [HISTOGRAMS, ROW] int64, in the counters page
-    hints: Array  # [BATCH] HINT: what the commands of a batch may touch
+    hints: Array  # [HINTS] HINT: what the commands ahead may touch
     wait: Array  # [2] int64: the wait strategy, and the descriptor to sleep on
     showing: Showing
 
@@ -87,7 +87,7 @@ def create(
 ) -> Matcher:
     """A matcher that reads ``commands``. ``wake_descriptor`` is where its sleep is ended; ``live`` as for the books."""
     waiting = np.array([wait, wake_descriptor], np.int64)
-    hints = np.zeros(BATCH, HINT)
+    hints = np.zeros(HINTS, HINT)
     shown = showing.create(live or create_private(len(books.books)))
     return Matcher(books, out, commands, histograms, hints, waiting, shown)
 
@@ -95,8 +95,6 @@ def create(
 @inlined
 def apply_recorded(b: Books, out: Outbox, command: Array, kind: int, place: int) -> None:
     """One command of the feed, the most frequent kinds first. ``place``: where the index may have its order."""
-    if command["ingress_ns"] > 0:  # the feed's own clock, not that of the service's commands about it
-        b.counters[0]["last_feed_time_ns"] = command["time_ns"]
     if kind == ADD:
         recorded.add(b, out, command)
     elif kind == DELETE:
@@ -142,15 +140,15 @@ def apply_order(b: Books, out: Outbox, command: Array, kind: int) -> None:
 
 
 @inlined
-def apply(b: Books, out: Outbox, command: Array, place: int) -> None:
-    """Handle one command completely. Events are written to the outbox, not yet published."""
-    kind = int(command["kind"])
-    b.counters[0]["commands"] += 1
-    b.counters[0]["last_command_time_ns"] = command["time_ns"]
-    if kind < ENTER:
-        apply_recorded(b, out, command, kind, place)
-    else:
-        apply_order(b, out, command, kind)
+def apply_timed(m: Matcher, command: Array, kind: int, stamp_ns: int) -> None:
+    """The same, and how long it waited since ``stamp_ns`` and took, if a client sent it."""
+    scratch = m.out.scratch
+    of_client = command["ingress_ns"] > 0
+    begun_ns = system.now_ns(scratch) if of_client else 0
+    apply_order(m.books, m.out, command, kind)
+    if of_client:
+        record(m.histograms[RING_WAIT], begun_ns - stamp_ns)
+        record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)
 
 
 @verb
@@ -191,12 +189,14 @@ def wait(m: Matcher, idle: int) -> int:
 def run(m: Matcher, rounds: int) -> None:
     """The matching thread: ``rounds`` turns, or (negative) until ``STOP`` is set and the command ring is empty.
 
-    Each turn applies up to ``BATCH`` commands that are ready and publishes their events.
+    Each turn applies up to ``BATCH`` commands that are ready and publishes their events. What only a client's command
+    needs is kept out of the way of the feed's, of which a message takes 2 % less so (as in ``look_ahead.py``).
     """
     m = reference(m)
     idle = 0
-    asked = 0
+    looked_at = 0  # commands known to be coming when the look-ahead has come to all of them that it can
     scratch = m.out.scratch
+    counters = m.books.counters[0]
     while rounds != 0:
         rounds -= 1
         coming = ring.available(m.commands)
@@ -208,25 +208,26 @@ def run(m: Matcher, rounds: int) -> None:
             continue
         idle = 0
         note_gauges(m)
-        looking_ahead = worth_it(m.books, ready)
-        if looking_ahead:
-            look_ahead(m.books, m.commands, m.hints, asked, ready)
-        asked = min(coming - ready, BATCH) if looking_ahead else 0
+        looking_ahead = worth_it(m.books, coming)
+        if looking_ahead and looked_at == 0:
+            look_ahead(m.books, m.commands, m.hints, coming)
+        looked_at = coming - ready if looking_ahead else 0
         feed_ingress_ns = 0
         for ahead in range(ready):
             place = ring.read_position(m.commands, ahead)
             command = m.commands.records[place]
             if looking_ahead:
-                look_further(m.books, m.commands, m.hints, ahead, ready, asked)
-            ingress_ns = int(command["ingress_ns"])
-            of_client = int(command["kind"]) >= ENTER and ingress_ns > 0
-            begun_ns = system.now_ns(scratch) if of_client else 0
-            apply(m.books, m.out, command, int(m.hints[ahead]["place"]))
-            if of_client:
-                record(m.histograms[RING_WAIT], begun_ns - m.commands.stamps_ns[place])
-                record(m.histograms[MATCH], system.now_ns(scratch) - begun_ns)
-            elif ingress_ns > 0:
-                feed_ingress_ns = ingress_ns
+                look_further(m.books, m.commands, m.hints, ahead, coming)
+            kind = int(command["kind"])
+            counters["commands"] += 1
+            counters["last_command_time_ns"] = command["time_ns"]
+            if kind >= ENTER:
+                apply_timed(m, command, kind, m.commands.stamps_ns[place])
+                continue
+            if command["ingress_ns"] > 0:  # the feed's own clock, not that of the service's commands about it
+                feed_ingress_ns = int(command["ingress_ns"])
+                counters["last_feed_time_ns"] = command["time_ns"]
+            apply_recorded(m.books, m.out, command, kind, int(hint_at(m.hints, place)["place"]))
         publish(m.out)
         ring.release(m.commands, ready)  # after the events: an empty ring means that all of them are out
         if feed_ingress_ns > 0:

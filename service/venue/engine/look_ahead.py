@@ -8,12 +8,11 @@ Nothing but ``hints`` is changed, and a hint may be wrong by the time its comman
 change the books.
 
 A message of 2,000 books with 340,000 live orders takes 2.4 times as long without, and 5 % longer if the second step is
-taken for a whole batch of 64 before it is applied. Distances half and twice as long cost nothing and 6 %. One of 8
-books with 10,000 orders, which needs none of it, would take 7 % more, hence ``MANY``. (The first three are medians of
-the ratios of stretches of 200,000 messages, all variants taking turns in several processes each. Figures in
-nanoseconds in ``books.py`` for 60 and 74 are what the fastest tenth of 79 such stretches stayed below; those in
-``index.py``, ``feed_codec.py``, ``records.py`` and of ``NEAR`` in ``books.py`` are from before, each the least CPU
-time of nine alternating runs.)
+taken for a whole batch of 64 before it is applied. With distances of 96, 48 and 12 it takes 7 % longer, with those from
+24, 10 and 5 to 64, 24 and 8 at most 3 %. (Medians of the ratios of stretches of 200,000 messages, all variants taking
+turns, in several processes each.) One of 8 books with 10,000 orders, which needs none of it, took 7 % more, hence
+``MANY``; that and the figures in ``index.py``, ``feed_codec.py``, ``records.py`` and of ``NEAR`` in ``books.py`` are
+from before, each the least CPU time of nine alternating runs.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from venue.engine.records import Array
 from venue.engine.ring import Ring
 
 FEWEST: Final = 4
-"""Commands from which they are looked at."""
+"""So many commands have to be coming for the look-ahead to begin."""
 MANY: Final = 20_000
 """Orders and levels from which it pays: fewer fit into the core's own cache."""
 PLACES_AHEAD: Final = 48
@@ -40,8 +39,10 @@ ORDERS_AHEAD: Final = 16
 """Commands between the second step and its command."""
 NEIGHBOURS_AHEAD: Final = 6
 """Commands between the third step and its command."""
-HINTS: Final = 2 * ORDERS_AHEAD
+HINTS: Final = 32
 """Commands whose hints are kept: a power of two, more than there are between the second step and its command."""
+assert HINTS > ORDERS_AHEAD
+assert HINTS & (HINTS - 1) == 0
 
 HINT = np.dtype(
     [
@@ -112,27 +113,22 @@ def hint_at(hints: Array, place: int) -> Array:
     return hint
 
 
-@part
-def look_ahead(b: Books, commands: Ring, hints: Array, coming: int) -> None:
-    """Before the first of ``coming`` commands is applied: the steps for all those that ``look_further`` would not come
-    to. ``hints`` [HINTS] HINT."""
-    outlined()
-    for ahead in range(min(coming, PLACES_AHEAD)):
-        ask_for_places(b, commands.records[ring.read_position(commands, ahead)])
-    for ahead in range(min(coming, ORDERS_AHEAD)):
-        place = ring.read_position(commands, ahead)
-        ask_for_order(b, commands.records[place], hint_at(hints, place))
-    for ahead in range(min(coming, NEIGHBOURS_AHEAD)):
-        ask_for_neighbours(b, hint_at(hints, ring.read_position(commands, ahead)))
-
-
 @verb
 def look_further(b: Books, commands: Ring, hints: Array, ahead: int, coming: int) -> None:
-    """Before command ``ahead`` of ``coming`` is applied: each step for the one that is as far behind it."""
-    if ahead + PLACES_AHEAD < coming:
+    """Before command ``ahead`` of ``coming`` is applied: each step for the one that is as far behind it, if any."""
+    if 0 <= ahead + PLACES_AHEAD < coming:
         ask_for_places(b, commands.records[ring.read_position(commands, ahead + PLACES_AHEAD)])
-    if ahead + ORDERS_AHEAD < coming:
+    if 0 <= ahead + ORDERS_AHEAD < coming:
         place = ring.read_position(commands, ahead + ORDERS_AHEAD)
         ask_for_order(b, commands.records[place], hint_at(hints, place))
-    if ahead + NEIGHBOURS_AHEAD < coming:
+    if 0 <= ahead + NEIGHBOURS_AHEAD < coming:
         ask_for_neighbours(b, hint_at(hints, ring.read_position(commands, ahead + NEIGHBOURS_AHEAD)))
+
+
+@part
+def look_ahead(b: Books, commands: Ring, hints: Array, coming: int) -> None:
+    """Before the first of ``coming`` commands is applied: what ``look_further`` would have done before those before it.
+    ``hints`` [HINTS] HINT."""
+    outlined()
+    for ahead in range(-PLACES_AHEAD, 0):
+        look_further(b, commands, hints, ahead, coming)

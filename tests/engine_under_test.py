@@ -268,11 +268,15 @@ class Engine(BooksView):
     def send(self, command: Command) -> list[Event]:
         return self.send_together(command)
 
-    def send_together(self, *commands: Command) -> list[Event]:
-        """At most ``most_together`` commands, ready before the matching thread looks; all that came of them."""
+    def publish(self, *commands: Command) -> None:
+        """At most ``most_together`` commands, ready for the matching thread."""
         for place, command in enumerate(commands):
             self.commands.records[ring.write_position(self.commands, place)] = command
         ring.publish(self.commands, len(commands), 0)
+
+    def send_together(self, *commands: Command) -> list[Event]:
+        """Commands that are ready before the matching thread looks; all that came of them."""
+        self.publish(*commands)
         loop.run(self.matcher, -(-len(commands) // loop.BATCH))
         count = ring.available(self.events)
         told = [event_of(self.events.records[ring.read_position(self.events, i)]) for i in range(count)]

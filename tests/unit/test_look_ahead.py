@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from commands import Command, add
+from commands import add
 from engine_under_test import Engine
-from venue.engine import books, look_ahead, loop, recorded, ring
+from venue.engine import books, look_ahead, loop, recorded
 from venue.engine.kernel import JIT
 from venue.engine.records import Array
 
@@ -56,10 +56,7 @@ class Steps:
             self.turns.pop(0)()
 
     def send(self, references: Sequence[int]) -> None:
-        commands: list[Command] = [add(reference, "B", 100, 10_000) for reference in references]
-        for place, command in enumerate(commands):
-            self.engine.commands.records[ring.write_position(self.engine.commands, place)] = command
-        ring.publish(self.engine.commands, len(commands), 0)
+        self.engine.publish(*(add(reference, "B", 100, 10_000) for reference in references))
 
     def run(self) -> None:
         loop.run(self.engine.matcher, 30)

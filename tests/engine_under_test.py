@@ -145,12 +145,12 @@ class BooksView:
         levels = sum(
             self._check_side(instrument, side) for instrument in range(self.instruments) for side in (BUY, SELL)
         )
-        assert self.books.state[books.LEVEL_POOL + pool.IN_USE] == levels, "levels leak"
+        assert pool.in_use(self.books.state, books.LEVEL_POOL) == levels, "levels leak"
         assert self.books.state[books.EMPTY_LEVELS] == self.books.sides["empty"].sum()
         recorded = self._recorded()
         own = [self._own(account) for account in range(len(self.books.accounts))]
         held = len(recorded) + sum(len(orders) for orders in own)
-        assert self.books.state[books.ORDER_POOL + pool.IN_USE] == held, "orders leak"
+        assert pool.in_use(self.books.state, books.ORDER_POOL) == held, "orders leak"
         for reference, slot in recorded.items():
             order = self.books.orders[slot]
             assert order["reference"] == reference

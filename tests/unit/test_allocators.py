@@ -184,11 +184,11 @@ def test_a_pool_counts_its_slots_and_chains_them_by_their_field() -> None:
     """Only ``next`` of a free record is written to: what others look at stays as it was."""
     owner = Owner(pool, 5, ORDER)
     slots = [owner.allocate(1) for _ in range(5)]
-    assert owner.state[AT + pool.IN_USE] == 5
+    assert pool.in_use(owner.state, AT) == 5
     owner.memory["price"] = 7
     for slot in slots[:3]:
         VERBS[pool][1](owner.memory, owner.state, slot, 1)
-    assert owner.state[AT + pool.IN_USE] == 2
+    assert pool.in_use(owner.state, AT) == 2
     assert owner.memory["next"][slots[1:3]].tolist() == slots[:2]
     assert (owner.memory["price"] == 7).all()
     assert owner.allocate(2) == 0

@@ -136,6 +136,7 @@ class Condition(NamedTuple):
 MALLOC: Final = Contender("malloc", malloc_all, free_all)
 MALLOC_IN_REVERSE: Final = Contender("malloc, reverse", malloc_all, free_all, reverse=True)
 MALLOC_WITH_THREADS: Final = Contender("malloc, 2 threads", malloc_all, free_all)
+MALLOC_IN_REVERSE_WITH_THREADS: Final = Contender("reverse, 2 threads", malloc_all, free_all, reverse=True)
 CONTENDERS: Final = (
     MALLOC,
     Contender("linear", *kernels(linear), linear),
@@ -144,6 +145,7 @@ CONTENDERS: Final = (
     MALLOC_IN_REVERSE,
     Contender("stack, reverse", *kernels(stack), stack, reverse=True),
 )
+CONTENDERS_WITH_THREADS: Final = (MALLOC_WITH_THREADS, MALLOC_IN_REVERSE_WITH_THREADS)
 CONDITIONS: Final = (
     Condition("pages in memory, blocks not written", fresh=False, write=False),
     Condition("pages in memory, first word of each block written", fresh=False, write=True),
@@ -233,12 +235,12 @@ def measure(count: int, repeats: int) -> Outcome:
     """All rows under all conditions, taking turns; then malloc once more while the process has a second thread."""
     allocations = Allocations(count)
     threads = len(os.listdir("/proc/self/task"))
-    everything = CONTENDERS, (MALLOC_WITH_THREADS,)
+    everything = CONTENDERS, CONTENDERS_WITH_THREADS
     timed = []
     with steps(len(CONDITIONS) * sum(map(len, everything)) * repeats) as progress:
         for contenders in everything:
             over = threading.Event()
-            if contenders == (MALLOC_WITH_THREADS,):
+            if contenders == CONTENDERS_WITH_THREADS:
                 threading.Thread(target=over.wait, daemon=True).start()
             for condition in CONDITIONS:
                 progress.begin(condition.name)

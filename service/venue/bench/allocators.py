@@ -23,16 +23,26 @@ from typing import Any, Final
 
 import msgspec
 
-from venue.bench.allocating import CONDITIONS, MALLOC, MALLOC_IN_REVERSE, SIZE_BYTES, Outcome, Timed
+from venue.bench.allocating import (
+    CONDITIONS,
+    MALLOC,
+    MALLOC_IN_REVERSE,
+    MALLOC_IN_REVERSE_WITH_THREADS,
+    MALLOC_WITH_THREADS,
+    SIZE_BYTES,
+    Outcome,
+    Timed,
+)
 from venue.bench.report import Report, Rows
 
 COUNT: Final = 1_000_000
-COLUMNS: Final = ("allocator", "allocate, ns", "deallocate, ns", "pair, ns", "malloc / this")
+COLUMNS: Final = ("ns", "allocate", "deallocate", "pair", "malloc /", "threads /")
 
 NOTES: Final = [
+    "Last two columns: malloc's pair by this one's, in a process with one thread, which is malloc's best case, and in "
+    "one with a second thread, if only asleep: then malloc locks, as it would in the exchange.",
     "Blocks are given back in the order in which they were allocated, or in reverse where it says so: a stack knows no "
-    "other. Each is held against malloc in the same order, in a process with one thread, which is malloc's best case. "
-    "The exchange has more: then malloc locks, as in the last row.",
+    "other. Each is held against malloc in the same order.",
     "Linear gives nothing back before its reset, so its deallocate is empty and what is counted is the loop. Storing "
     "where each block is (8 bytes) counts in all rows.",
     "Pages are alike on both sides: 4 KiB, and touched before or not, as the title says. malloc needs 32 bytes a block "
@@ -63,8 +73,13 @@ def figures(outcome: Outcome) -> list[dict[str, Any]]:
     def pair_ns(timed: Timed) -> float:
         return median(run.allocate_s + run.deallocate_s for run in timed.runs) / outcome.count * 1e9
 
-    alone = (MALLOC.name, MALLOC_IN_REVERSE.name)
-    malloc_ns = {(row.condition, row.reverse): pair_ns(row) for row in outcome.timed if row.name in alone}
+    alone, with_threads = (
+        {(row.condition, row.reverse): pair_ns(row) for row in outcome.timed if row.name in names}
+        for names in (
+            (MALLOC.name, MALLOC_IN_REVERSE.name),
+            (MALLOC_WITH_THREADS.name, MALLOC_IN_REVERSE_WITH_THREADS.name),
+        )
+    )
     return [
         {
             "condition": timed.condition,
@@ -72,7 +87,8 @@ def figures(outcome: Outcome) -> list[dict[str, Any]]:
             "allocate_ns": median(run.allocate_s for run in timed.runs) / outcome.count * 1e9,
             "deallocate_ns": median(run.deallocate_s for run in timed.runs) / outcome.count * 1e9,
             "pair_ns": pair_ns(timed),
-            "malloc_ratio": malloc_ns[timed.condition, timed.reverse] / pair_ns(timed),
+            "malloc_ratio": alone[timed.condition, timed.reverse] / pair_ns(timed),
+            "malloc_with_threads_ratio": with_threads[timed.condition, timed.reverse] / pair_ns(timed),
         }
         for timed in outcome.timed
     ]
@@ -81,7 +97,7 @@ def figures(outcome: Outcome) -> list[dict[str, Any]]:
 def line(row: dict[str, Any]) -> tuple[str, ...]:
     """A row of the table."""
     nanoseconds = [f"{row[name]:.2f}" for name in ("allocate_ns", "deallocate_ns", "pair_ns")]
-    return row["allocator"], *nanoseconds, f"{row['malloc_ratio']:.1f}"
+    return row["allocator"], *nanoseconds, f"{row['malloc_ratio']:.1f}", f"{row['malloc_with_threads_ratio']:.1f}"
 
 
 def measured(count: int, repeats: int) -> Outcome:

@@ -280,7 +280,7 @@ def level_at(b: Books, number: int, side: int, price: int) -> int:
 @verb
 def all_levels_in_use(b: Books) -> bool:
     """Whether none is left in the pool; some of them may be empty."""
-    return int(b.state[LEVEL_POOL + pool.IN_USE]) == len(b.levels) - 1
+    return pool.in_use(b.state, LEVEL_POOL) == len(b.levels) - 1
 
 
 @verb
@@ -343,7 +343,7 @@ def note_empty(b: Books, row: Array, key: int) -> None:
     ladder changes.
     """
     count_empty(b, row, 1)
-    if key == int(row["best"]) or 4 * int(b.state[LEVEL_POOL + pool.IN_USE]) > SCARCE_QUARTERS * len(b.levels):
+    if key == int(row["best"]) or 4 * pool.in_use(b.state, LEVEL_POOL) > SCARCE_QUARTERS * len(b.levels):
         drop_level(b, row, key)
     elif int(row["empty"]) > MOST_EMPTY:
         pack_ladder(b, row)

@@ -70,7 +70,7 @@ def near_of(b: Books, command: Array) -> int:
 @verb
 def worth_it(b: Books, coming: int) -> bool:
     """Whether to look ahead at ``coming`` commands."""
-    return coming >= FEWEST and int(b.state[ORDER_POOL + pool.IN_USE] + b.state[LEVEL_POOL + pool.IN_USE]) >= MANY
+    return coming >= FEWEST and pool.in_use(b.state, ORDER_POOL) + pool.in_use(b.state, LEVEL_POOL) >= MANY
 
 
 @verb

@@ -158,10 +158,10 @@ def note_gauges(m: Matcher) -> None:
     depth = ring.depth(m.commands)
     counters["command_ring_depth"] = depth
     counters["command_ring_high_water"] = max(depth, int(counters["command_ring_high_water"]))
-    standing = int(m.books.state[ORDER_POOL + pool.IN_USE])
+    standing = pool.in_use(m.books.state, ORDER_POOL)
     counters["live_orders"] = standing
     counters["orders_high_water"] = max(standing, int(counters["orders_high_water"]))
-    levels = int(m.books.state[LEVEL_POOL + pool.IN_USE] - m.books.state[EMPTY_LEVELS])
+    levels = pool.in_use(m.books.state, LEVEL_POOL) - int(m.books.state[EMPTY_LEVELS])
     counters["live_levels"] = levels
     counters["levels_high_water"] = max(levels, int(counters["levels_high_water"]))
 

@@ -109,6 +109,7 @@ def run(load: Workload, row: Row) -> tuple[int, Outcome]:
     start = threading.Barrier(len(made))
 
     def work(stage: Stage, clock: Array) -> None:
+        stages.warm_up(clock)
         start.wait()
         stage(clock)
 

@@ -19,6 +19,7 @@ import numpy as np
 from venue.bench import mutex_queue
 from venue.bench.mutex_queue import MutexQueue
 from venue.bench.report import Report, Rows, steps
+from venue.bench.warming import begin_warm
 from venue.engine import ring, system
 from venue.engine.atomics import cpu_relax, load_acquire, store_release
 from venue.engine.kernel import kernel
@@ -152,7 +153,7 @@ def together(send: Callable[[], None], receive: Callable[[], None]) -> float:
     scratch = np.zeros(2, np.int64)
 
     def begin(work: Callable[[], None]) -> tuple[int, int]:
-        start.wait()
+        begin_warm(start)
         begun_ns = int(system.now_ns(scratch.copy()))
         work()
         return begun_ns, int(system.now_ns(scratch.copy()))

@@ -24,6 +24,7 @@ from venue.bench.maker import UPDATE, Exchange
 from venue.bench.pipeline_stages import BATCH, BEGUN_NS, ENDED_NS, ROOM
 from venue.bench.pipeline_workload import INSTRUMENTS, MESSAGES, Market, Outcome, Workload
 from venue.bench.report import Report, Rows, steps
+from venue.bench.warming import WARM_NS, begin_warm
 from venue.engine import ring
 from venue.engine.records import COMMAND, Array, aligned
 
@@ -109,8 +110,7 @@ def run(load: Workload, row: Row) -> tuple[int, Outcome]:
     start = threading.Barrier(len(made))
 
     def work(stage: Stage, clock: Array) -> None:
-        stages.warm_up(clock)
-        start.wait()
+        begin_warm(start)
         stage(clock)
 
     with ThreadPoolExecutor(len(made)) as pool:
@@ -178,6 +178,7 @@ def bench_pipeline(repeats: int, messages: int = MESSAGES) -> Report:
         f"of them rejected, {outcome.fills:,} fills; the same final books (sha256 {outcome.sha256[:16]}…).",
         "An event is one market data message: decoded, applied to its book, and reacted to.",
         "Three threads: feed | books | makers with risk checks and exchange. Two: feed and books | the rest.",
+        f"Each thread's core was kept busy for {WARM_NS // 1_000_000} ms before the start: one that slept is slow at first.",
         f"Ring: a consumer that has caught up pauses {stages.PAUSES} times before it looks again.",
         "Sharded: each thread looks through the whole feed, takes the messages of its own instruments out of it and "
         "does all of the work for these; each has as many of them, and about as many messages.",

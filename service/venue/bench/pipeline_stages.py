@@ -44,9 +44,6 @@ ROOM: Final = 56
 """Bytes that a block with its length takes at most, in words of eight."""
 assert 2 + max(itch.SIZES) <= ROOM
 
-WARM_NS: Final = 5_000_000
-"""How long each thread keeps its core busy before the start. See ``warm_up``."""
-
 BEGUN_NS: Final = 0  # words of a clock: when a stage began and ended
 ENDED_NS: Final = 1
 
@@ -235,20 +232,6 @@ def do_all(market: Market, x: Exchange, update: Array) -> None:
             describe(market, command, update[0])
             react(x, update[0])
     ring.release(commands, ready)
-
-
-@kernel
-def warm_up(clock: Array) -> None:
-    """Keep the core busy for a while before anything is timed.
-
-    A core that has slept is slow for its first milliseconds (on a virtual machine its host has to wake it, and its
-    clock rises again), and the second thread of a row often begins on one, as the row before may have had one thread
-    only. Two shards / inline was 1.4 to 1.5 and is 1.8 with this, two threads with batch 64 1.05 to 1.25 and 1.32; two
-    threads that share nothing took 55 instead of 50 ns an event.
-    """
-    begun = system.now_ns(clock)
-    while system.now_ns(clock) - begun < WARM_NS:
-        cpu_relax()
 
 
 # --- stages -------------------------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def bench_pipeline(repeats: int, messages: int = MESSAGES) -> Report:
         f"of them rejected, {outcome.fills:,} fills; the same final books (sha256 {outcome.sha256[:16]}…).",
         "An event is one market data message: decoded, applied to its book, and reacted to.",
         "Three threads: feed | books | makers with risk checks and exchange. Two: feed and books | the rest.",
-        f"Each thread's core was kept busy for {WARM_NS // 1_000_000} ms before the start: one that slept is slow at first.",
+        f"Each core is kept busy for {WARM_NS // 1_000_000} ms before the start: one that has slept is slow at first.",
         f"Ring: a consumer that has caught up pauses {stages.PAUSES} times before it looks again.",
         "Sharded: each thread looks through the whole feed, takes the messages of its own instruments out of it and "
         "does all of the work for these; each has as many of them, and about as many messages.",

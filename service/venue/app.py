@@ -67,7 +67,9 @@ BEAT_S: Final = 0.5
 LAST_EVENTS_S: Final = 2.0
 """How long the end of the day may take to reach the streams of all accounts."""
 JOIN_S: Final = 5.0
-STOPS: Final = (signal.SIGINT, signal.SIGTERM)
+HANGUP_IGNORED: Final = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+STOPS: Final = (signal.SIGINT, signal.SIGTERM) + (() if HANGUP_IGNORED else (signal.SIGHUP,))
+"""A terminal that is closed stops the exchange like Ctrl-C in it, unless nohup had it ignore that."""
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 """Between two starts of the telemetry process; twice as long every time, until one has lived longer than that."""
@@ -164,7 +166,7 @@ class Exchange:
 
 
 def serve(config: Config) -> int:
-    """Run an exchange until SIGTERM or Ctrl-C; gives back the exit code. ConfigError for what cannot work."""
+    """Run an exchange until one of ``STOPS``; gives back the exit code. ConfigError for what cannot work."""
     config = configuration.with_session(config, datetime.now(MARKET_TIME))
     with contextlib.ExitStack() as closing:
         stop_early = functools.partial(end_at_once, closing)
@@ -221,7 +223,7 @@ def ignore_stops() -> None:
 
 @contextlib.contextmanager
 def stops_held_back(stop_early: Callable[[int, object], None]) -> Iterator[None]:
-    """SIGTERM and Ctrl-C take effect at the end of the block. (A signal mask is for one thread; numpy has others.)"""
+    """Stops take effect at the end of the block. (A signal mask is for one thread; numpy has others.)"""
     held: list[int] = []
     for number in STOPS:
         signal.signal(number, lambda number, _: held.append(number))

@@ -188,7 +188,8 @@ def serve(
 
     When it is ready, one line of JSON on standard output names its addresses; logs go to standard error, as JSON unless
     that is a terminal (VENUE_LOG=plain or json decides otherwise). Without a file it listens on loopback and knows the
-    accounts TRADER, MAKER, TAKER and LOADER, all with the password "venue".
+    accounts TRADER, MAKER, TAKER and LOADER, all with the password "venue". It goes with its terminal, unless started
+    by nohup.
     """
     from venue import config as configuration
     from venue import logs

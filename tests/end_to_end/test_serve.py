@@ -122,7 +122,7 @@ async def a_trade(service: Service, stop: Callable[[], None]) -> list[str]:
         return heard
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_service_from_its_start_to_its_end(tmp_path: Path, number: signal.Signals) -> None:
     with serving(*ANY_PORTS) as service:
         service.wait_ready()

@@ -185,8 +185,9 @@ def test_it_gives_way_and_does_not_load_the_compiler(telemetry: Telemetry) -> No
     assert "llvmlite" not in Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_sigterm_ends_it_cleanly_and_sigint_does_not(telemetry: Telemetry) -> None:
-    telemetry.process.send_signal(signal.SIGINT)
+def test_sigterm_ends_it_cleanly_but_ctrl_c_or_a_closed_terminal_does_not(telemetry: Telemetry) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):
+        telemetry.process.send_signal(number)
     assert telemetry.get("/healthz")[0] == 200
     telemetry.process.terminate()
     assert telemetry.process.wait(30) == 0

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -243,6 +244,17 @@ def test_a_feed_that_anybody_can_send_is_warned_of(
         app.serve(msgspec.structs.replace(any_ports, feed=open_feed, engine=engine))
     warnings = [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
     assert [record["hosts"] for record in warnings if "from anybody" in record["message"]] == warned
+
+
+@pytest.mark.parametrize(("before", "stops"), [(signal.SIG_DFL, True), (signal.SIG_IGN, False)])
+def test_a_closed_terminal_stops_the_exchange_unless_nohup_says_no(before: signal.Handlers, stops: bool) -> None:
+    code = (
+        f"import signal; signal.signal(signal.SIGHUP, {int(before)}); from venue import app; "
+        "print(signal.SIGHUP in app.STOPS)"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == f"{stops}\n"
+    )
 
 
 @pytest.mark.parametrize("number", app.STOPS)

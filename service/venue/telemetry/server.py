@@ -1,7 +1,7 @@
 """The telemetry process: an HTTP server over a counters page that it maps read-only.
 
-It lives as long as the page's owner, or until SIGTERM. It leaves SIGINT to the owner, and gives way to it
-(:mod:`venue.telemetry.giving_way`).
+It lives as long as the page's owner, or until SIGTERM. It leaves SIGINT and SIGHUP to the owner, and gives way to
+it (:mod:`venue.telemetry.giving_way`).
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ def run(page_path: Path, descriptor: int) -> None:
 
     Raises PageError if the page cannot be read, and OSError if the descriptor is no socket.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     page = open_read_only(page_path)
     with socket.socket(fileno=descriptor) as listening_socket:
         listening_socket.setblocking(False)

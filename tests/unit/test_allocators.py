@@ -148,6 +148,7 @@ def test_what_is_in_use_is_nobody_elses(
             owner.reset()
         elif owner.live:
             owner.free(number)
+        assert allocator is not pool or pool.in_use(owner.state, AT) == len(owner.live)
     while owner.live:
         owner.free(0)
 

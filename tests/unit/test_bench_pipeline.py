@@ -5,18 +5,30 @@ import orjson
 import pytest
 
 from venue.bench import maker, pipeline, pipeline_workload
+from venue.bench import pipeline_stages as stages
 from venue.bench.maker import UPDATE, Exchange
 from venue.bench.pipeline import DifferentOutcomeError, Row
+from venue.bench.pipeline_stages import ROOM
 from venue.bench.pipeline_workload import Workload
 from venue.bench.report import conditions, show
-from venue.engine import records
+from venue.engine import records, ring
+from venue.engine.feed_codec import Decoder
 from venue.engine.kernel import kernel
 from venue.engine.records import Array, aligned
 from venue.engine.reference import reference
+from venue.wire import itch
 
 MESSAGES = 3_000
 
+NOTHING = np.zeros(0, np.int64)
+WORKLOAD_OF_NOTHING = Workload(NOTHING, NOTHING, NOTHING, NOTHING, live=1)
+
 pytestmark = pytest.mark.timeout(600)  # the first test compiles the stages
+
+
+@kernel
+def take_own_of(decoder: Decoder, data: Array, end: int, own: Array) -> int:
+    return stages.take_own(decoder, data, 0, end, own)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +76,20 @@ def test_a_shard_reads_the_messages_of_its_own_instruments_and_no_others(load: W
         seen = market.decoder.counters["messages"][0]
         assert seen.sum() == own.sum()
         assert np.array_equal(seen, np.bincount(load.types[own], minlength=256))
+
+
+def test_a_shard_takes_out_its_own_blocks_whole_whatever_their_length() -> None:
+    sizes = [*range(itch.SIZES[ord("S")], max(itch.SIZES) + 1)] * 2
+    blocks = [
+        size.to_bytes(2, "big") + b"A" + (1 + number % 3).to_bytes(2, "big") + bytes([number]) * (size - 3)
+        for number, size in enumerate(sizes)
+    ]
+    joined = b"".join(blocks)
+    decoder = pipeline_workload.market(WORKLOAD_OF_NOTHING, [1], ring.create(2, records.COMMAND)).decoder
+    own = aligned(len(blocks) * ROOM, np.dtype("u1"))
+    data = np.frombuffer(joined + bytes(pipeline_workload.SLACK), np.uint8)
+    kept = take_own_of(decoder, data, len(joined), own)
+    assert own[:kept].tobytes() == b"".join(blocks[1::3])
 
 
 def test_the_input_says_itself_how_many_events_it_has(load: Workload) -> None:

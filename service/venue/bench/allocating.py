@@ -135,8 +135,6 @@ class Condition(NamedTuple):
 
 MALLOC: Final = Contender("malloc", malloc_all, free_all)
 MALLOC_IN_REVERSE: Final = Contender("malloc, reverse", malloc_all, free_all, reverse=True)
-MALLOC_WITH_THREADS: Final = Contender("malloc, 2 threads", malloc_all, free_all)
-MALLOC_IN_REVERSE_WITH_THREADS: Final = Contender("reverse, 2 threads", malloc_all, free_all, reverse=True)
 CONTENDERS: Final = (
     MALLOC,
     Contender("linear", *kernels(linear), linear),
@@ -145,7 +143,6 @@ CONTENDERS: Final = (
     MALLOC_IN_REVERSE,
     Contender("stack, reverse", *kernels(stack), stack, reverse=True),
 )
-CONTENDERS_WITH_THREADS: Final = (MALLOC_WITH_THREADS, MALLOC_IN_REVERSE_WITH_THREADS)
 CONDITIONS: Final = (
     Condition("pages in memory, blocks not written", fresh=False, write=False),
     Condition("pages in memory, first word of each block written", fresh=False, write=True),
@@ -164,6 +161,7 @@ class Timed(msgspec.Struct, frozen=True):
     """All runs of one row under one condition."""
 
     condition: str
+    threads: int  # that the process had meanwhile
     name: str
     reverse: bool
     runs: list[Times]
@@ -173,7 +171,6 @@ class Outcome(msgspec.Struct, frozen=True):
     """What this process tells the one that started it."""
 
     count: int
-    threads: int  # of this process, but for the last rows
     timed: list[Timed]
 
 
@@ -193,6 +190,7 @@ class Allocations:
         self._libc.free.argtypes = [ctypes.c_void_p]
         if not self._libc.mallopt(M_TRIM_THRESHOLD, 1 << 30):
             raise RuntimeError("glibc does not take M_TRIM_THRESHOLD")
+        self.count = count
         self._length = count + free_list.FIRST
         self._used = mapped(self._length, CELL)
         self._used["value"] = 1
@@ -232,31 +230,38 @@ class Allocations:
 
 
 def measure(count: int, repeats: int) -> Outcome:
-    """All rows under all conditions, taking turns; then malloc once more while the process has a second thread."""
+    """All rows under all conditions; then once more while the process has a second thread, which sleeps."""
     allocations = Allocations(count)
-    threads = len(os.listdir("/proc/self/task"))
-    everything = CONTENDERS, CONTENDERS_WITH_THREADS
     timed = []
-    with steps(len(CONDITIONS) * sum(map(len, everything)) * repeats) as progress:
-        for contenders in everything:
-            over = threading.Event()
-            if contenders == CONTENDERS_WITH_THREADS:
-                threading.Thread(target=over.wait, daemon=True).start()
+    over = threading.Event()
+    with steps(2 * len(CONDITIONS) * len(CONTENDERS) * repeats) as progress:
+        for second in (None, threading.Thread(target=over.wait, daemon=True)):
+            if second is not None:
+                second.start()
+            threads = len(os.listdir("/proc/self/task"))
             for condition in CONDITIONS:
                 progress.begin(condition.name)
-                runs: dict[Contender, list[Times]] = {contender: [] for contender in contenders}
-                for contender in contenders:  # to compile, to have the heap's pages in memory, and to look at
-                    allocations.run(contender, condition)
-                    if allocations.distinct() != count:
-                        raise AssertionError(f"{contender.name}: two blocks in one place")
-                for repeat in range(repeats):
-                    first = repeat % len(contenders)  # nobody always comes after the one that empties the caches
-                    for contender in contenders[first:] + contenders[:first]:
-                        runs[contender].append(allocations.run(contender, condition))
-                        progress.done()
-                timed += [Timed(condition.name, c.name, c.reverse, times) for c, times in runs.items()]
-            over.set()
-    return Outcome(count, threads, timed)
+                runs = take_turns(allocations, condition, repeats, progress.done)
+                timed += [Timed(condition.name, threads, c.name, c.reverse, times) for c, times in runs.items()]
+        over.set()
+    return Outcome(count, timed)
+
+
+def take_turns(
+    allocations: Allocations, condition: Condition, repeats: int, done: Callable[[], None]
+) -> dict[Contender, list[Times]]:
+    """All rows under one condition, so that a change of the machine's speed is one for all of them."""
+    for contender in CONTENDERS:  # to compile, to have the heap's pages in memory, and to look at
+        allocations.run(contender, condition)
+        if allocations.distinct() != allocations.count:
+            raise AssertionError(f"{contender.name}: two blocks in one place")
+    runs: dict[Contender, list[Times]] = {contender: [] for contender in CONTENDERS}
+    for repeat in range(repeats):
+        first = repeat % len(CONTENDERS)  # nobody always comes after the one that empties the caches
+        for contender in CONTENDERS[first:] + CONTENDERS[:first]:
+            runs[contender].append(allocations.run(contender, condition))
+            done()
+    return runs
 
 
 if __name__ == "__main__":

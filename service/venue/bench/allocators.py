@@ -23,24 +23,16 @@ from typing import Any, Final
 
 import msgspec
 
-from venue.bench.allocating import (
-    CONDITIONS,
-    MALLOC,
-    MALLOC_IN_REVERSE,
-    MALLOC_IN_REVERSE_WITH_THREADS,
-    MALLOC_WITH_THREADS,
-    SIZE_BYTES,
-    Outcome,
-    Timed,
-)
+from venue.bench.allocating import CONDITIONS, MALLOC, MALLOC_IN_REVERSE, SIZE_BYTES, Outcome, Timed
 from venue.bench.report import Report, Rows
 
 COUNT: Final = 1_000_000
-COLUMNS: Final = ("ns", "allocate", "deallocate", "pair", "malloc /", "threads /")
+COLUMNS: Final = ("ns", "allocate", "deallocate", "pair", "malloc / this", "2 threads")
 
 NOTES: Final = [
-    "Last two columns: malloc's pair by this one's, in a process with one thread, which is malloc's best case, and in "
-    "one with a second thread, if only asleep: then malloc locks, as it would in the exchange.",
+    "Last two columns: how many times longer malloc's pair takes; first in a process with one thread, as all figures "
+    "before, which is malloc's best case, then the same once more with a second thread, even one that only sleeps: "
+    "then malloc locks, as it would in the exchange.",
     "Blocks are given back in the order in which they were allocated, or in reverse where it says so: a stack knows no "
     "other. Each is held against malloc in the same order.",
     "Linear gives nothing back before its reset, so its deallocate is empty and what is counted is the loop. Storing "
@@ -59,11 +51,11 @@ def bench_allocators(repeats: int, count: int = COUNT) -> Report:
         Rows(
             f"{count:,} times {SIZE_BYTES} bytes, median of {repeats}: {condition.name}",
             COLUMNS,
-            [line(row) for row in rows if row["condition"] == condition.name],
+            lines([row for row in rows if row["condition"] == condition.name]),
         )
         for condition in CONDITIONS
     ]
-    facts = {"count": count, "size_bytes": SIZE_BYTES, "repeats": repeats, "threads": outcome.threads}
+    facts = {"count": count, "size_bytes": SIZE_BYTES, "repeats": repeats}
     return Report(tables, facts | {"rows": rows}, NOTES)
 
 
@@ -73,31 +65,36 @@ def figures(outcome: Outcome) -> list[dict[str, Any]]:
     def pair_ns(timed: Timed) -> float:
         return median(run.allocate_s + run.deallocate_s for run in timed.runs) / outcome.count * 1e9
 
-    alone, with_threads = (
-        {(row.condition, row.reverse): pair_ns(row) for row in outcome.timed if row.name in names}
-        for names in (
-            (MALLOC.name, MALLOC_IN_REVERSE.name),
-            (MALLOC_WITH_THREADS.name, MALLOC_IN_REVERSE_WITH_THREADS.name),
-        )
-    )
+    malloc_ns = {
+        (row.condition, row.threads, row.reverse): pair_ns(row)
+        for row in outcome.timed
+        if row.name in (MALLOC.name, MALLOC_IN_REVERSE.name)
+    }
     return [
         {
             "condition": timed.condition,
+            "threads": timed.threads,
             "allocator": timed.name,
             "allocate_ns": median(run.allocate_s for run in timed.runs) / outcome.count * 1e9,
             "deallocate_ns": median(run.deallocate_s for run in timed.runs) / outcome.count * 1e9,
             "pair_ns": pair_ns(timed),
-            "malloc_ratio": alone[timed.condition, timed.reverse] / pair_ns(timed),
-            "malloc_with_threads_ratio": with_threads[timed.condition, timed.reverse] / pair_ns(timed),
+            "malloc_ratio": malloc_ns[timed.condition, timed.threads, timed.reverse] / pair_ns(timed),
         }
         for timed in outcome.timed
     ]
 
 
-def line(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row of the table."""
-    nanoseconds = [f"{row[name]:.2f}" for name in ("allocate_ns", "deallocate_ns", "pair_ns")]
-    return row["allocator"], *nanoseconds, f"{row['malloc_ratio']:.1f}", f"{row['malloc_with_threads_ratio']:.1f}"
+def lines(rows: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """The rows of one condition's table: what was measured with one thread, and the ratio with two."""
+    alone, with_threads = ([row for row in rows if row["threads"] == threads] for threads in (1, 2))
+    return [
+        (
+            one["allocator"],
+            *(f"{one[name]:.2f}" for name in ("allocate_ns", "deallocate_ns", "pair_ns")),
+            *(f"{row['malloc_ratio']:.1f}" for row in (one, other)),
+        )
+        for one, other in zip(alone, with_threads, strict=True)
+    ]
 
 
 def measured(count: int, repeats: int) -> Outcome:

@@ -19,7 +19,7 @@ import numpy as np
 from venue.bench import mutex_queue
 from venue.bench.mutex_queue import MutexQueue
 from venue.bench.report import Report, Rows, steps
-from venue.bench.warming import begin_warm
+from venue.bench.warming import WARM_NS, begin_warm
 from venue.engine import ring, system
 from venue.engine.atomics import cpu_relax, load_acquire, store_release
 from venue.engine.kernel import kernel
@@ -282,6 +282,7 @@ def report(
         f"{late_messages:,} messages of 64 bytes a run, {fast_messages:,} of 8 bytes; all came, in their order.",
         "The consumer of the ring spins, that of the queue sleeps until it is woken. Reading the clock, about 20 ns at "
         "each end, is in the latencies.",
+        f"Each core is kept busy for {WARM_NS // 1_000_000} ms before the start: one that has slept is slow at first.",
         f"Published for Pulse (C++20, Apple M1 Pro): medians {published}; padding 2 to 3 times, copies 1.5 times more.",
     ]
     figures = {

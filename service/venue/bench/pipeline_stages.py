@@ -41,8 +41,9 @@ PAUSES: Final = 16
 PLACES_AHEAD: Final = 16
 """How many records before its turn a producer asks for a record's cache line."""
 ROOM: Final = 56
-"""Bytes that a block with its length takes at most, in words of eight."""
-assert 2 + max(itch.SIZES) <= ROOM
+"""Bytes that are copied of each block: what the longest one takes with its length, in whole words of eight."""
+assert 2 + max(itch.SIZES) <= ROOM < 256
+assert ROOM % 8 == 0
 
 BEGUN_NS: Final = 0  # words of a clock: when a stage began and ended
 ENDED_NS: Final = 1

@@ -188,5 +188,5 @@ def inlined(function: Function) -> Function:
 
 
 def jitable(function: Function) -> Function:
-    """A step that kernels compile into themselves and that Python calls as it stands: seldom needed, never fast."""
-    return register_jitable(**BASE)(function)
+    """A step that kernels compile into themselves, like a verb, and that Python calls as it stands."""
+    return register_jitable(**BASE, forceinline=True)(function)

@@ -1,6 +1,7 @@
 """Four allocators behind one interface. Everything is reserved at the start; nothing is allocated while matching.
 
-Each module has ``STATE_WORDS`` and the same three functions, so that swapping one for another is changing an import::
+Each module has ``STATE_WORDS`` and the same three functions, so that swapping one for another is changing an import
+(``pool`` can also say how many slots are in use)::
 
     reset(state, at)                                      everything is free
     allocate(memory, state, at, size) -> position         0: no room, or no such size

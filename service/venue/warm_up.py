@@ -52,7 +52,7 @@ class CompileCounter(event.Listener):
 def warm_up() -> None:
     """Compile the kernels now, so that the next start is quick.
 
-    Takes some twenty seconds on two cores the first time, and about a second when it has been done before. Where they
+    Takes 14 to 30 seconds on two cores the first time, and about a second when it has been done before. Where they
     are kept is printed: VENUE_CACHE_DIR, or else ~/.cache/venue. They hold for this version and this CPU; with
     NUMBA_CPU_NAME=generic, here and when the exchange starts, for every CPU of the architecture.
     """

@@ -255,7 +255,7 @@ def bench_match(file: Path, repeats: int) -> Report:
     notes = [
         f"SHA-256 of the reports {result.sha256}: {verdict}.",
         "The workloads are those of the public matching-engine-benchmark (flash1-dev). CppTrader (C++), measured with "
-        "them on such a machine: 13.9 and 15.6 M messages/s.",
+        "them on such a machine, on another, perhaps busier day: 13.9 and 15.6 M messages/s.",
     ]
     as_json = {"file": file.name, "repeats": repeats, "as_published": as_published} | asdict(result)
     return Report([table], as_json, notes)

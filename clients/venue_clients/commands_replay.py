@@ -23,6 +23,7 @@ from venue_clients.generate import DayPlan, PlanError, SyntheticDay, stock_names
 from venue_clients.generate import generate as write_day
 from venue_clients.line import Destination, UdpLine
 from venue_clients.replay import Replay, ReplayStats
+from venue_clients.stops import STOPS
 
 DEFAULT_TO = "127.0.0.1:26477"
 _SPEED_HELP = "1 = as recorded, 10 = ten times as fast, 0.5 = half as fast, max = as fast as the receiver recovers"
@@ -226,14 +227,14 @@ def _host_port(address: tuple[str, int]) -> str:
 
 @contextmanager
 def _stopping(player: Replay) -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM stop the replay in good order; yields a list that then holds the signal's number."""
+    """``STOPS`` stop the replay in good order; yields a list that then holds the signal's number."""
     received: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         received.append(number)
         player.stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in STOPS}
     try:
         yield received
     finally:

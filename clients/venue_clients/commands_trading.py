@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -18,13 +17,14 @@ from venue_clients import words
 from venue_clients.maker import Maker
 from venue_clients.marketdata import MarketData
 from venue_clients.quoting import QuoteSettings
+from venue_clients.stops import STOPS
 from venue_clients.trading import TradingClient, TradingError
 
 REPORT_EVERY_S = 5.0
 
 Password = Annotated[str, typer.Option(envvar="VENUE_PASSWORD", help="Of the account.", show_default=False)]
 Host = Annotated[str, typer.Option(help="Where the venue takes orders.")]
-Port = Annotated[int, typer.Option(help="Its TCP port.")]
+Port = Annotated[int, typer.Option(min=1, max=65_535, help="Its TCP port.")]
 
 
 def maker(
@@ -64,7 +64,7 @@ def maker(
                 feed, names, made.on_touch, interface=interface, request_server=request_server
             )
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOPS:
                 loop.add_signal_handler(number, made.stop)
             if seconds:
                 loop.call_later(seconds, made.stop)

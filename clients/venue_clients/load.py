@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from venue_clients.connection import (
     open_connection,
 )
 from venue_clients.latencies import SECOND_NS, Latencies, Schedule
+from venue_clients.stops import STOPS
 
 LIVE_ORDERS: Final = 64
 """Of one connection at the same time."""
@@ -342,8 +342,8 @@ class Load:
 
 
 def run(load: Load, host: str, port: int, logins: Sequence[tuple[str, str]]) -> LoadResult:
-    """Run it in an event loop of its own, whose timers are precise. SIGINT and SIGTERM stop it in good
-    order; main thread only."""
+    """Run it in an event loop of its own, whose timers are precise. ``STOPS`` stop it in good order;
+    main thread only."""
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         return runner.run(_until_signalled(load, host, port, logins))
 
@@ -356,7 +356,7 @@ async def _until_signalled(load: Load, host: str, port: int, logins: Sequence[tu
         if not load.stop():
             running.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     try:
         return await running

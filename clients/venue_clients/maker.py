@@ -99,7 +99,7 @@ class Maker:
                 self._quote()
                 await self._pause(self._settings.pause_ns / 1e9)
             if not reader.done():
-                await cancel_orders(self._client, self._quoters)
+                self.stats.canceled += await cancel_orders(self._client, self._quoters)
         finally:
             reader.cancel()
             result = (await asyncio.gather(reader, return_exceptions=True))[0]
@@ -173,15 +173,18 @@ class Maker:
         self._on_fill(message)
 
 
-async def cancel_orders(client: TradingClient, symbols: Iterable[str]) -> None:
-    """Cancel what stands in these stocks, and wait until it is gone, or for LEAVE_S."""
+async def cancel_orders(client: TradingClient, symbols: Iterable[str]) -> int:
+    """Cancel what stands in these stocks, and wait until it is gone, or for LEAVE_S. Gives back how many."""
     names = frozenset(symbols)
+    canceled = 0
     try:
         async with asyncio.timeout(LEAVE_S):
             await client.query()  # so that nothing is still waiting for its answer
             for order in client.view.live():
                 if order.symbol in names:
                     client.cancel(order.user_ref)
+                    canceled += 1
             await client.query()
     except (TimeoutError, DisconnectedError):
         pass
+    return canceled

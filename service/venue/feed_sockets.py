@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import struct
@@ -62,13 +63,13 @@ class FeedLine:
 
 def open_feed_sockets(settings: config.Feed) -> FeedSockets:
     """Open and bind them all, or none: OSError whose text is one line that names the address."""
-    places = [(settings.group or settings.host, settings.port)]
+    places = [("feed.port", settings.group or settings.host, settings.port)]
     if settings.line_b:
-        places.append(host_and_port(settings.line_b))
+        places.append(("feed.line_b", *host_and_port(settings.line_b)))
     opened: list[socket.socket] = []
     try:
-        for host, port in places:
-            opened.append(_open_line(host, port, settings))
+        for key, host, port in places:
+            opened.append(_open_line(key, host, port, settings))
         requests = _open_requests(settings.request_server) if settings.request_server else None
     except OSError:
         for line in opened:
@@ -77,8 +78,8 @@ def open_feed_sockets(settings: config.Feed) -> FeedSockets:
     return FeedSockets(tuple(opened), requests)
 
 
-def _open_line(host: str, port: int, settings: config.Feed) -> socket.socket:
-    family, address = _resolve(host, port)
+def _open_line(key: str, host: str, port: int, settings: config.Feed) -> socket.socket:
+    family, address = _resolve(key, host, port)
     line = socket.socket(family, socket.SOCK_DGRAM)
     try:
         line.setblocking(False)
@@ -92,28 +93,38 @@ def _open_line(host: str, port: int, settings: config.Feed) -> socket.socket:
             line.bind(address)
     except OSError as error:
         line.close()
-        raise OSError(error.errno, f"feed {host}:{port}: {error.strerror or error}") from None
+        hint = "; choose another with --feed-port, 0 = any" if key == "feed.port" else ""
+        raise _wrong(key, host, port, error, hint if error.errno == errno.EADDRINUSE else "") from None
     return line
 
 
 def _open_requests(server: str) -> socket.socket:
     host, port = host_and_port(server)
-    family, address = _resolve(host, port)
+    family, address = _resolve("feed.request_server", host, port)
     requests = socket.socket(family, socket.SOCK_DGRAM)
     try:
         requests.setblocking(False)
         requests.connect(address)  # only this server's answers arrive
     except OSError as error:
         requests.close()
-        raise OSError(error.errno, f"feed.request_server {server}: {error.strerror or error}") from None
+        raise _wrong("feed.request_server", host, port, error) from None
     return requests
 
 
-def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _wrong(key: str, host: str, port: int, error: OSError, hint: str = "") -> OSError:
+    """One line that names the key of the configuration, or two where either may be to blame."""
+    if error.errno == errno.EADDRNOTAVAIL and key == "feed.port":
+        key = "feed.host"
+    if error.errno == errno.ENODEV:
+        key += " or feed.interface"
+    return OSError(f"{key}: {host}:{port}: {(error.strerror or str(error)).lower()}{hint}")
+
+
+def _resolve(key: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
-        raise OSError(f"feed {host}:{port}: {error.strerror or error}") from None
+        raise _wrong("feed.host" if key == "feed.port" else key, host, port, error) from None
     return family, (str(address[0]), int(address[1]))
 
 

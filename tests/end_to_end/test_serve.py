@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import recorded_day as day
 from exchange_rig import Trader, enter, say
 from venue import passwords
+from venue.app import STOPS
 from venue.telemetry import page as counters_page
 from venue.telemetry import pages
 from venue.telemetry.page import State
@@ -122,7 +123,7 @@ async def a_trade(service: Service, stop: Callable[[], None]) -> list[str]:
         return heard
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", STOPS)
 def test_a_service_from_its_start_to_its_end(tmp_path: Path, number: signal.Signals) -> None:
     with serving(*ANY_PORTS) as service:
         service.wait_ready()

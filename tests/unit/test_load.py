@@ -26,6 +26,7 @@ from venue_clients import load as loading
 from venue_clients.connection import DisconnectedError, LoginRejectedError, TradingError
 from venue_clients.latencies import Latencies, Schedule
 from venue_clients.load import LIVE_ORDERS, Load, LoadConnection, LoadResult
+from venue_clients.stops import STOPS
 from virtual_time import SECOND, VirtualLoop, VirtualSelector
 
 MS = 1_000_000
@@ -279,7 +280,8 @@ def command(exchange: Exchange, *arguments: str, until: Event | None = None) -> 
             serving.result(timeout=10)
 
 
-def test_ctrl_c_cancels_what_is_open_and_prints_the_figures_so_far() -> None:
+@pytest.mark.parametrize("number", STOPS)
+def test_a_stop_cancels_what_is_open_and_prints_the_figures_so_far(number: signal.Signals) -> None:
     exchange = Exchange()
     live: set[int] = set()
     all_canceled = Event()
@@ -288,7 +290,7 @@ def test_ctrl_c_cancels_what_is_open_and_prints_the_figures_so_far() -> None:
         if isinstance(message, ouch.EnterOrder):
             live.add(message.user_ref_num)
             if message.user_ref_num == 100:
-                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), number)
             return [accepted(message)]
         if isinstance(message, ouch.CancelOrder):
             live.discard(message.user_ref_num)
@@ -299,7 +301,7 @@ def test_ctrl_c_cancels_what_is_open_and_prints_the_figures_so_far() -> None:
 
     exchange.answer = answer
     result = command(exchange, "--rate", "2000", "--seconds", "600", "--json", until=all_canceled)
-    assert result.exit_code == 130, result.output
+    assert result.exit_code == 128 + number, result.output
     figures = json.loads(result.stdout)
     assert figures["interrupted"] is True
     assert 100 <= figures["accepted"] == figures["sent"] < 1_200_000

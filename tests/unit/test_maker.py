@@ -200,7 +200,8 @@ def test_it_quotes_follows_and_leaves_nothing_behind() -> None:
         maker.stop()
         await running
         assert market.open == {}
-        assert (maker.stats.entered, maker.stats.replaced, maker.stats.rejected) == (2, 2, 0)
+        stats = maker.stats
+        assert (stats.entered, stats.replaced, stats.canceled, stats.rejected) == (2, 2, 2, 0)
 
     play(story)
 

@@ -22,6 +22,7 @@ from venue_clients.commands_replay import replay as replay_command
 from venue_clients.faults import Faults
 from venue_clients.line import UdpLine
 from venue_clients.replay import Replay
+from venue_clients.stops import STOPS
 
 END = 0xFFFF
 
@@ -293,7 +294,8 @@ def test_bad_input_is_one_line_and_exit_code_2(day, arguments, reason) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_ctrl_c_ends_with_the_summary_and_exit_code_130(day) -> None:
+@pytest.mark.parametrize("number", STOPS)
+def test_a_stop_ends_with_the_summary_and_the_exit_code_of_its_signal(day, number: signal.Signals) -> None:
     path = day(every(3_600 * SECOND_NS, 2)).path
     code = "import typer; from venue_clients.commands_replay import replay; typer.run(replay)"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
@@ -306,9 +308,9 @@ def test_ctrl_c_ends_with_the_summary_and_exit_code_130(day) -> None:
             text=True,
         )
         assert decode_packet(feed.recv(2_048)).count == 1  # it is under way, and the signal handler in place
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert out.startswith("1 messages in 1 packets, 0.0 recorded seconds in ")
     assert out.count("\n") == 1
     assert "Traceback" not in err

@@ -6,7 +6,6 @@ scene → market data of the players and line of the replay → exchange → log
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
@@ -24,6 +23,7 @@ from venue_clients.demo.screen import Moment, Screen, clock
 from venue_clients.demo.service import Service
 from venue_clients.line import UdpLine
 from venue_clients.marketdata import MarketData
+from venue_clients.stops import STOPS
 from venue_clients.touch import Touch
 from venue_clients.trading import TradingClient
 
@@ -75,7 +75,7 @@ class Demo:
     async def run(self) -> int:
         """The exit code. Raises DemoError, and what captures, sockets and clients raise; nothing is left behind."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in STOPS:
             loop.add_signal_handler(number, self._stop, number)
         try:
             async with AsyncExitStack() as stack:
@@ -232,7 +232,7 @@ class Demo:
         sent = None if keep else players.replay.stats.messages
         report.print_report(console, self._watch, players.tape, ROLES, sent)
         if not keep:
-            console.print("It is over; with --keep everything goes on.")
+            console.print("Stopped." if self._signal else "It is over; with --keep everything goes on.")
             return
         name = stage.scene.symbols[0]
         report.print_next_steps(console, stage.service.addresses, name, stage.market.touch(name))

@@ -1,0 +1,10 @@
+"""Which signals end a command in good order: Ctrl-C, SIGTERM, and a terminal that is closed, unless nohup had it ignore
+that."""
+
+from __future__ import annotations
+
+import signal
+from typing import Final
+
+HANGUP_IGNORED: Final = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+STOPS: Final = (signal.SIGINT, signal.SIGTERM) + (() if HANGUP_IGNORED else (signal.SIGHUP,))

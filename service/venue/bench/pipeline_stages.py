@@ -160,8 +160,8 @@ def take_own(decoder: Decoder, data: Array, start: int, end: int, own: Array) ->
 
     Without a branch on what comes at random: each block is copied, and one that is not kept is written over. Of the
     length its low byte is read, which says it all (``ROOM``) and is there two steps sooner than a swapped pair; where
-    the next block begins is known only then. A look takes 1.9 ns, 2.8 with a swap; two shards take 30 ns an event, 34 if
-    the decoder reads and skips what is not theirs.
+    the next block begins is known only then. A look takes 1.9 ns, 2.8 with a swap; two shards take 30 ns an event, 34
+    if the decoder reads and skips what is not theirs.
     """
     kept = 0
     while start < end:

@@ -244,7 +244,7 @@ def test_a_restart_clears_what_was_seen_before(browsing: Browsing) -> None:
             await first.stop()
             await seen.until_shown("#banner:visible")
             assert (await seen.text("#banner")).startswith("Reconnecting…")
-            assert await seen.text("#state") == "not connected"
+            await seen.until("#state", "not connected")  # with the next frame
             await seen.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
             assert await seen.page.evaluate("document.documentElement.scrollWidth") == NARROW[0], "the longest words"
             assert await seen.page.locator("#trades tr").count() >= 5, "what is known stays as long"

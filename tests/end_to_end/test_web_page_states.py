@@ -266,7 +266,7 @@ def test_a_server_that_falls_silent_counts_as_lost(see: See) -> None:
         await seen.until_shown("#trades tr")
         venue.silent = True
         await seen.until_shown("#banner:visible")
-        assert await seen.text("#state") == "not connected"
+        await seen.until("#state", "not connected")  # with the next frame
         venue.silent = False
         await seen.until_hidden("#banner")
         await seen.until("#state", "ready")

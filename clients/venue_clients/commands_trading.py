@@ -14,6 +14,7 @@ from rich.table import Table
 
 from venue_clients import load as loading
 from venue_clients import words
+from venue_clients.login_options import Host, Password, Port
 from venue_clients.maker import Maker
 from venue_clients.marketdata import MarketData
 from venue_clients.quoting import QuoteSettings
@@ -21,10 +22,6 @@ from venue_clients.stops import STOPS
 from venue_clients.trading import TradingClient, TradingError
 
 REPORT_EVERY_S = 5.0
-
-Password = Annotated[str, typer.Option(envvar="VENUE_PASSWORD", help="Of the account.", show_default=False)]
-Host = Annotated[str, typer.Option(help="Where the venue takes orders.")]
-Port = Annotated[int, typer.Option(min=1, max=65_535, help="Its TCP port.")]
 
 
 def maker(

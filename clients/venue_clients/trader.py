@@ -16,6 +16,7 @@ import typer
 from venue.wire import ouch
 from venue.wire.layout import WireError
 from venue_clients import words
+from venue_clients.login_options import Host, Password, Port
 from venue_clients.orders import OrderState, OrderView, Status
 from venue_clients.prices import MARKET_PRICE, PriceError, ticks
 from venue_clients.trading import DAY, IOC, DisconnectedError, TradingClient
@@ -79,11 +80,9 @@ def trade(
     ioc: Annotated[bool, typer.Option("--ioc", help="Trade at once or not at all.")] = False,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Stay for fills of an order that rests.")] = 0.0,
     user: Annotated[str, typer.Option(help="Account.")] = "TRADER",
-    password: Annotated[
-        str, typer.Option(envvar="VENUE_PASSWORD", help="Of the account.", show_default=False)
-    ] = "venue",
-    host: Annotated[str, typer.Option(help="Where the venue takes orders.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Its TCP port.")] = 26_400,
+    password: Password = "venue",
+    host: Host = "127.0.0.1",
+    port: Port = 26_400,
 ) -> None:
     """Enter orders: one from the command line, or many at a prompt.
 

@@ -74,6 +74,14 @@ def test_an_unknown_command_or_option_is_a_usage_error() -> None:
     assert "trade" in venue("trad").stderr
 
 
+@pytest.mark.parametrize("arguments", [["trade"], ["maker", "AAPL"], ["load"]])
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_a_port_that_cannot_be_is_a_usage_error(arguments: list[str], port: str) -> None:
+    result = venue(*arguments, "--port", port)
+    assert result.returncode == 2
+    assert "Invalid value for '--port'" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -1,5 +1,5 @@
 """Which signals end a command in good order: Ctrl-C, SIGTERM, and a terminal that is closed, unless nohup had it ignore
-that."""
+that. The exchange has the same rule, of its own: clients know nothing of it but the wire."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class FeedLine:
 
 def open_feed_sockets(settings: config.Feed) -> FeedSockets:
     """Open and bind them all, or none: OSError whose text is one line that names the address."""
-    places = [("feed.port", settings.group or settings.host, settings.port)]
+    places = [("feed.group" if settings.group else "feed.port", settings.group or settings.host, settings.port)]
     if settings.line_b:
         places.append(("feed.line_b", *host_and_port(settings.line_b)))
     opened: list[socket.socket] = []
@@ -93,8 +93,7 @@ def _open_line(key: str, host: str, port: int, settings: config.Feed) -> socket.
             line.bind(address)
     except OSError as error:
         line.close()
-        hint = "; choose another with --feed-port, 0 = any" if key == "feed.port" else ""
-        raise _wrong(key, host, port, error, hint if error.errno == errno.EADDRINUSE else "") from None
+        raise _wrong(key, host, port, error) from None
     return line
 
 
@@ -111,20 +110,25 @@ def _open_requests(server: str) -> socket.socket:
     return requests
 
 
-def _wrong(key: str, host: str, port: int, error: OSError, hint: str = "") -> OSError:
-    """One line that names the key of the configuration, or two where either may be to blame."""
-    if error.errno == errno.EADDRNOTAVAIL and key == "feed.port":
-        key = "feed.host"
+def _wrong(key: str, host: str, port: int, error: OSError) -> OSError:
+    """One line that names the key of the configuration that is to blame, or two where either may be."""
+    hint = ""
     if error.errno == errno.ENODEV:
         key += " or feed.interface"
-    return OSError(f"{key}: {host}:{port}: {(error.strerror or str(error)).lower()}{hint}")
+    elif key == "feed.port" and error.errno == errno.EADDRINUSE:
+        hint = "; choose another with --feed-port, 0 = any"
+    elif key == "feed.port" and (isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL):
+        key = "feed.host"
+    wrong = OSError(f"{key}: {host}:{port}: {(error.strerror or str(error)).lower()}{hint}")
+    wrong.errno = error.errno
+    return wrong
 
 
 def _resolve(key: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
-        raise _wrong("feed.host" if key == "feed.port" else key, host, port, error) from None
+        raise _wrong(key, host, port, error) from None
     return family, (str(address[0]), int(address[1]))
 
 

@@ -1,6 +1,7 @@
 """The feed's sockets: busy ports, multicast groups with and without a source, their end."""
 
 import asyncio
+import errno
 import logging
 import socket
 from pathlib import Path
@@ -50,8 +51,11 @@ def close(sockets: FeedSockets) -> None:
 def test_a_busy_port_is_one_line() -> None:
     with udp() as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"^feed.port: 127.0.0.1:{port}: address already in use; .* --feed-port"):
+        with pytest.raises(
+            OSError, match=f"^feed.port: 127.0.0.1:{port}: address already in use; .* --feed-port"
+        ) as caught:
             open_feed_sockets(config.Feed(port=port))
+        assert caught.value.errno == errno.EADDRINUSE
 
 
 def test_if_the_second_line_cannot_be_opened_the_first_is_closed() -> None:
@@ -69,7 +73,10 @@ def test_if_the_second_line_cannot_be_opened_the_first_is_closed() -> None:
         ({"host": "no.such.host.invalid"}, "^feed.host: no.such.host.invalid:0: "),
         ({"host": "192.0.2.1"}, "^feed.host: 192.0.2.1:0: "),
         ({"request_server": "no.such.host.invalid:5"}, "^feed.request_server: no.such.host.invalid:5: "),
-        ({"group": "239.1.1.1", "interface": "192.0.2.1"}, "^feed.port or feed.interface: 239.1.1.1:0: no such device"),
+        (
+            {"group": "239.1.1.1", "interface": "192.0.2.1"},
+            "^feed.group or feed.interface: 239.1.1.1:0: no such device",
+        ),
     ],
 )
 def test_an_address_that_is_not_ours_is_one_line(settings: dict[str, str], where: str) -> None:

@@ -252,9 +252,8 @@ def test_a_closed_terminal_stops_the_exchange_unless_nohup_says_no(before: signa
         f"import signal; signal.signal(signal.SIGHUP, {int(before)}); from venue import app; "
         "print(signal.SIGHUP in app.STOPS)"
     )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == f"{stops}\n"
-    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == f"{stops}\n"
 
 
 @pytest.mark.parametrize("number", app.STOPS)

@@ -199,8 +199,8 @@ def describe(market: Market, command: Array, update: Array) -> None:
 def process(market: Market, ahead: int) -> Any:
     """Apply the command ``ahead`` places away to the market's books; gives it back.
 
-    Without the look-ahead of the matching thread's loop: books of this size stay in the cache, and inline takes 90
-    instead of 98 ns an event.
+    Without the look-ahead of the matching thread's loop: books of this size stay in the cache. An earlier version took
+    90 ns an event inline without it and 98 with it.
     """
     m = market.matcher
     command = m.commands.records[ring.read_position(m.commands, ahead)]
